@@ -1,0 +1,184 @@
+"""The CBOR of a token: heads by hand, states through cbor2, both strict (format, section 4).
+
+There is one encoding for every state. Reading checks that by encoding again, so a second encoding
+of the same state, a tag, a duplicate key or a trailing byte is refused; and one function decides
+for both directions which values there are, so that sealing refuses what opening would not take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final, TypeAlias, cast
+
+import cbor2
+
+State: TypeAlias = "bool | int | float | str | bytes | list[State] | dict[str | int, State] | None"
+"""What a token can carry; it comes back equal, with the order of its maps."""
+
+MAX_DEPTH: Final = 64
+
+_PLAIN: Final = frozenset({str, int, bool, bytes, type(None)})
+
+
+class UnsupportedValueError(ValueError):
+    """A value that no token carries; the path leads to it from the state's root."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.steps: list[str] = []
+
+    @property
+    def path(self) -> str:
+        """The place of the value, as `$.items[2]`. A text key is shown, never a value."""
+        return "$" + "".join(reversed(self.steps))
+
+
+def head(major: int, value: int) -> bytes:
+    """Encode the head of a data item in its shortest form (RFC 8949 §3, §4.2.1).
+
+    Args:
+        major: The major type in its place, as 0x40 for a byte string.
+        value: A length, or an unsigned number below 2^64.
+
+    Returns:
+        1 to 9 bytes.
+    """
+    if value < 24:
+        return bytes((major | value,))
+    if value < 0x100:
+        return bytes((major | 24, value))
+    if value < 0x10000:
+        return bytes((major | 25,)) + value.to_bytes(2, "big")
+    if value < 0x1_0000_0000:
+        return bytes((major | 26,)) + value.to_bytes(4, "big")
+    return bytes((major | 27,)) + value.to_bytes(8, "big")
+
+
+def read_head(data: bytes, position: int, major: int) -> tuple[int, int]:
+    """Read a head of one major type in its shortest form.
+
+    Args:
+        data: The bytes.
+        position: Where the head begins.
+        major: The major type in its place, as 0x40 for a byte string.
+
+    Returns:
+        The value, and the position after the head.
+
+    Raises:
+        ValueError: Another major type, a longer form than needed, or the data ends.
+    """
+    if position >= len(data):
+        raise ValueError("the data ends early")
+    info = data[position] ^ major
+    if info < 24:
+        return info, position + 1
+    if info > 27:
+        raise ValueError("another type, or an indefinite length")
+    end = position + 1 + (1 << (info - 24))
+    value = int.from_bytes(data[position + 1 : end], "big")
+    if end > len(data) or value < (24, 0x100, 0x10000, 0x1_0000_0000)[info - 24]:
+        raise ValueError("the data ends early, or the head is longer than needed")
+    return value, end
+
+
+def encode_state(state: object) -> bytes:
+    """Encode a state.
+
+    Args:
+        state: null, bool, int, float, str, bytes, list, or dict with text or integer keys;
+            exactly these types, at most 64 levels deep.
+
+    Returns:
+        Its one encoding.
+
+    Raises:
+        UnsupportedValueError: A value of another type, not finite, not UTF-8, or too deep.
+    """
+    # INVARIANT: checked before it is encoded: the encoder recurses without a limit of its own.
+    if type(state) not in _PLAIN:
+        _check(state, MAX_DEPTH)
+    try:
+        return cbor2.dumps(state)
+    except UnicodeEncodeError:
+        _find_bad_text(state)
+        raise
+
+
+def decode_state(data: bytes) -> State:
+    """Decode a state, and refuse every encoding but the one that `encode_state` gives.
+
+    Args:
+        data: Authenticated bytes.
+
+    Returns:
+        The state.
+
+    Raises:
+        ValueError: It is not that encoding of such a state.
+    """
+    try:
+        state: object = cbor2.loads(
+            data, max_depth=MAX_DEPTH + 1, allow_indefinite=False, allow_duplicate_keys=False
+        )
+    except Exception as error:  # deny on error: whatever a decoder raises, the state is refused
+        raise ValueError("not CBOR") from error
+    if type(state) not in _PLAIN:
+        _check(state, MAX_DEPTH)
+    # INVARIANT: what parses must encode to itself.
+    if cbor2.dumps(state) != data:
+        raise ValueError("not the one encoding of this state")
+    return cast("State", state)
+
+
+def _check(value: object, room: int) -> None:
+    kind = type(value)
+    if kind is float:
+        if not math.isfinite(cast("float", value)):
+            raise UnsupportedValueError("a number that is not finite")
+        return
+    if kind is not dict and kind is not list:
+        raise UnsupportedValueError(f"a value of type {kind.__name__}")
+    if room == 0:
+        raise UnsupportedValueError(f"more than {MAX_DEPTH} levels")
+    for key, item in _pairs(value):
+        if type(key) is not int and type(key) is not str:
+            raise UnsupportedValueError(f"a key of type {type(key).__name__}")
+        if type(item) not in _PLAIN:
+            try:
+                _check(item, room - 1)
+            except UnsupportedValueError as error:
+                error.steps.append(_step(key))
+                raise
+
+
+def _pairs(value: object) -> Iterable[tuple[object, object]]:
+    if type(value) is list:
+        return enumerate(cast("list[object]", value))
+    return cast("dict[object, object]", value).items()
+
+
+def _step(key: object) -> str:
+    if type(key) is int:
+        return f"[{key}]"
+    return f".{key}" if cast("str", key).isidentifier() else f"[{ascii(key)[:40]}]"
+
+
+def _find_bad_text(value: object) -> None:
+    if type(value) is str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UnsupportedValueError(
+                "text with a lone surrogate, which UTF-8 does not have"
+            ) from None
+    elif type(value) is list or type(value) is dict:
+        for key, item in _pairs(cast("object", value)):
+            try:
+                _find_bad_text(key)
+                _find_bad_text(item)
+            except UnsupportedValueError as error:
+                error.steps.append(_step(key))
+                raise

@@ -1,0 +1,209 @@
+"""COSE_Encrypt0 and COSE_Mac0 as exact bytes (RFC 9052 §5.2, §6.2), and the text form.
+
+There is one encoding of every message. No decoder runs on bytes that are not authenticated yet:
+the frame is sliced by lengths and compared with what `Envelope.seal` would have written.
+Knows no claims and no clock.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+from typing import Final, NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from statebox.cbor import head, read_head
+from statebox.keys import A256GCM
+
+PREFIX: Final = "sb1."
+IV_BYTES: Final = 12
+TAG_BYTES: Final = 16
+MAC_BYTES: Final = 32
+
+_ENCRYPT0: Final = b"\xd0\x83"
+_MAC0: Final = b"\xd1\x84"
+_IV_HEADER: Final = b"\xa1\x05\x4c"  # {5: iv of 12 bytes}
+_NO_HEADER: Final = b"\xa0"
+_MAC_HEAD: Final = b"\x58\x20"  # a byte string of 32
+_COSE_ALG: Final = {A256GCM: 3, "HS256": 5}
+
+# INVARIANT: canonical base64url only. '+' and '/' and '=' become a character that the strict
+# decoder refuses; '-' and '_' become what it knows.
+_TO_BASE64: Final = bytes.maketrans(b"-_+/=", b"+/!!!")
+_TO_BASE64URL: Final = bytes.maketrans(b"+/", b"-_")
+_PADDING: Final = (b"", b"!", b"==", b"=")
+# The last character of a group of 2 (3) carries 2 (4) bits of data; the unused low bits are zero.
+_LAST: Final = {2: frozenset("AQgw"), 3: frozenset("AEIMQUYcgkosw048"), 0: None}
+
+
+class Frame(NamedTuple):
+    """A message cut into its parts; nothing in it is authenticated.
+
+    Attributes:
+        encrypted: True for COSE_Encrypt0, False for COSE_Mac0.
+        protected: The protected header's bytes.
+        iv: 12 bytes, empty for COSE_Mac0.
+        body: Ciphertext with its tag; or the payload.
+        tag: The 32 bytes of the MAC; empty for COSE_Encrypt0, whose tag ends the body.
+    """
+
+    encrypted: bool
+    protected: bytes
+    iv: bytes
+    body: bytes
+    tag: bytes
+
+
+def to_text(message: bytes) -> str:
+    """Write a message as a token (format, section 1)."""
+    text = binascii.b2a_base64(message, newline=False).translate(_TO_BASE64URL)
+    return PREFIX + text.rstrip(b"=").decode("ascii")
+
+
+def from_text(token: str) -> bytes:
+    """Read the message out of a token; the exact inverse of `to_text`.
+
+    Args:
+        token: Any text; the caller has checked its length.
+
+    Returns:
+        The message, of any content.
+
+    Raises:
+        ValueError: It is not the prefix and canonical base64url without padding.
+    """
+    if not token.startswith(PREFIX) or not token.isascii():
+        raise ValueError("not this text form")
+    rest = (len(token) - len(PREFIX)) % 4
+    if rest == 1 or len(token) == len(PREFIX):
+        raise ValueError("not a length that base64url has")
+    last = _LAST[rest]
+    if last is not None and token[-1] not in last:
+        raise ValueError("unused low bits are set")
+    text = token[len(PREFIX) :].encode("ascii").translate(_TO_BASE64)
+    return binascii.a2b_base64(text + _PADDING[rest], strict_mode=True)
+
+
+def parse_frame(message: bytes) -> Frame:
+    """Cut a message into its parts, and refuse every frame but the two profiles.
+
+    Args:
+        message: Any bytes.
+
+    Returns:
+        The parts. The whole message is the one encoding of them.
+
+    Raises:
+        ValueError: It is neither profile, a length has a longer form, or bytes are left over.
+    """
+    encrypted = message.startswith(_ENCRYPT0)
+    if not encrypted and not message.startswith(_MAC0):
+        raise ValueError("neither COSE_Encrypt0 nor COSE_Mac0")
+    protected, at = _bytes(message, 2)
+    unprotected = _IV_HEADER if encrypted else _NO_HEADER
+    if not message.startswith(unprotected, at):
+        raise ValueError("another unprotected header")
+    at += len(unprotected)
+    if encrypted:
+        iv = message[at : at + IV_BYTES]
+        body, at = _bytes(message, at + IV_BYTES)
+        tag = b""
+        if len(body) < TAG_BYTES:
+            raise ValueError("no room for a tag")
+    else:
+        iv = b""
+        body, at = _bytes(message, at)
+        if not message.startswith(_MAC_HEAD, at):
+            raise ValueError("no tag of 32 bytes")
+        at += len(_MAC_HEAD)
+        tag = message[at : at + MAC_BYTES]
+        at += MAC_BYTES
+    if at != len(message):
+        raise ValueError("the message ends early or late")
+    return Frame(encrypted, protected, iv, body, tag)
+
+
+def protected_header(kid: str, alg: str) -> bytes:
+    """Write the protected header `{1: alg, 4: kid}`, the bytes by which a ring finds its key."""
+    return b"\xa2\x01%b\x04%b%b" % (
+        head(0, _COSE_ALG[alg]),
+        head(0x40, len(kid)),
+        kid.encode("ascii"),
+    )
+
+
+class Envelope:
+    """Seals and opens messages under one content key.
+
+    Args:
+        kid: The key's id, for the protected header.
+        alg: `"A256GCM"` or `"HS256"`.
+        content_key: 32 bytes, derived for this algorithm only.
+    """
+
+    __slots__ = ("_aead", "_before", "_mac", "_structure", "encrypted")
+
+    def __init__(self, kid: str, alg: str, content_key: bytes) -> None:
+        self.encrypted = alg == A256GCM
+        protected = protected_header(kid, alg)
+        wrapped = head(0x40, len(protected)) + protected
+        if self.encrypted:
+            self._aead = AESGCM(content_key)
+            self._before = _ENCRYPT0 + wrapped + _IV_HEADER
+            # RFC 9052 §5.3: Enc_structure, the associated data.
+            self._structure = b"\x83\x68Encrypt0" + wrapped + b"\x40"
+        else:
+            self._mac = hmac.new(content_key, digestmod="sha256")
+            self._before = _MAC0 + wrapped + _NO_HEADER
+            # RFC 9052 §6.3: MAC_structure, up to the payload.
+            self._structure = b"\x84\x64MAC0" + wrapped + b"\x40"
+            self._mac.update(self._structure)
+
+    def seal(self, payload: bytes, iv: bytes) -> bytes:
+        """Protect a payload.
+
+        Args:
+            payload: The bytes to protect.
+            iv: 12 fresh random bytes, never used before under this key; signing ignores them.
+
+        Returns:
+            The whole COSE message.
+        """
+        if self.encrypted:
+            body = self._aead.encrypt(iv, payload, self._structure)
+            return b"%b%b%b%b" % (self._before, iv, head(0x40, len(body)), body)
+        body = head(0x40, len(payload)) + payload
+        return b"%b%b%b%b" % (self._before, body, _MAC_HEAD, self._tag(body))
+
+    def open(self, frame: Frame) -> bytes | None:
+        """Authenticate a frame.
+
+        Args:
+            frame: A frame under this envelope's protected header and of its profile.
+
+        Returns:
+            The payload, or None if the tag does not match.
+        """
+        if self.encrypted:
+            try:
+                return self._aead.decrypt(frame.iv, frame.body, self._structure)
+            except InvalidTag:
+                return None
+        # INVARIANT: the tag is compared in constant time, before a byte of the payload is used.
+        expected = self._tag(head(0x40, len(frame.body)) + frame.body)
+        return frame.body if hmac.compare_digest(expected, frame.tag) else None
+
+    def _tag(self, payload_item: bytes) -> bytes:
+        mac = self._mac.copy()
+        mac.update(payload_item)
+        return mac.digest()
+
+
+def _bytes(message: bytes, at: int) -> tuple[bytes, int]:
+    length, start = read_head(message, at, 0x40)
+    end = start + length
+    if end > len(message):
+        raise ValueError("the message ends early")
+    return message[start:end], end

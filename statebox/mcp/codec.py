@@ -1,0 +1,142 @@
+"""statebox as the SDK's codec: the SDK keeps its boundary and its checks, statebox the keys.
+
+This is the way for `MCPServer` and `FastMCP` alike. Expiry, request, audience and principal are the
+SDK's to check here; the token, the keyring and its rotation are statebox's. A codec's token and a
+native one share an envelope and not a payload, and neither opens as the other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, final
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.request_state import InvalidRequestState, RequestStateSecurity, compact_json
+
+from statebox.box import DEFAULT_TTL, require_audience, require_ttl
+from statebox.envelope import IV_BYTES
+from statebox.errors import MalformedTokenError, OpenError
+from statebox.keyring import Keyring
+from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
+from statebox.mcp.sdk_claims import decode_claims, encode_claims
+from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
+from statebox.sources import Source, open_source
+
+
+@final
+class StateboxCodec:
+    """A codec for the SDK's `RequestStateSecurity(codec=...)`.
+
+    Args:
+        keyring: The ring, or a live source of one.
+        max_token_chars: The longest token to make or to read, in characters.
+        clock: Gives the time in seconds since 1970. It decides the roles of the keys and nothing
+            else, for every claim is the SDK's.
+    """
+
+    __slots__ = ("_sealer",)
+
+    def __init__(
+        self,
+        keyring: Keyring | Source,
+        *,
+        max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._sealer = Sealer(keyring, max_token_chars=max_token_chars, clock=clock)
+
+    def seal(self, payload: bytes) -> str:
+        """Protect the SDK's claims.
+
+        Args:
+            payload: The claims; any other bytes are carried as they are.
+
+        Returns:
+            A token.
+
+        Raises:
+            SealError: The token would be longer than the cap.
+            KeyringError: No key is active.
+        """
+        sealer = self._sealer
+        slot = sealer.active(sealer.clock())
+        return sealer.seal(slot, encode_claims(payload), os.urandom(IV_BYTES))
+
+    def unseal(self, token: str) -> bytes:
+        """Give back what `seal` was given.
+
+        Args:
+            token: Any text.
+
+        Returns:
+            The same bytes.
+
+        Raises:
+            InvalidRequestState: The token was refused. Its message is the code of the `OpenError`
+                that caused it; the SDK logs that and keeps it from the wire.
+        """
+        try:
+            opened = self._sealer.open(token, self._sealer.clock())
+            try:
+                return decode_claims(opened.payload)
+            except ValueError:
+                raise MalformedTokenError(
+                    "the payload holds no claims of the SDK", key_id=opened.slot.key.kid
+                ) from None
+        except OpenError as error:
+            raise InvalidRequestState(error.code) from error
+
+
+def request_state_security(
+    keyring: Keyring | Source | str | os.PathLike[str],
+    *,
+    audience: str,
+    ttl: float = DEFAULT_TTL,
+    principal: PrincipalOption = authenticated_principal,
+    max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
+    clock: Callable[[], float] = time.time,
+) -> RequestStateSecurity:
+    """Make the policy that `MCPServer` and `FastMCP` take as `request_state_security=`.
+
+    Args:
+        keyring: A ring; a live source of one; or where one comes from, as `"file:keyring.json"`
+            (a bare path is a file).
+        audience: The service that the states are for: the same on every replica, another for
+            every other service.
+        ttl: How long a state can be presented, in seconds; at most the ring's `max_ttl`.
+        principal: Who a state is bound to. By default the SDK's authenticated identity, if any;
+            a callable `(ctx) -> str | Sequence[str] | None` of yours; `"require"` to refuse a
+            round without an authenticated identity; None to bind to nobody.
+        max_token_chars: The longest token to make or to read, in characters.
+        clock: Gives the time in seconds since 1970, for the roles of the keys. The SDK has a
+            clock of its own for the claims.
+
+    Returns:
+        The policy.
+
+    Raises:
+        TypeError, ValueError: A configuration that cannot work, as a ttl over the ring's `max_ttl`.
+        KeyringError: The keyring cannot be read.
+    """
+    source = open_source(os.fspath(keyring)) if isinstance(keyring, str | os.PathLike) else keyring
+    ring = source if isinstance(source, Keyring) else source.current()
+    return RequestStateSecurity(
+        codec=StateboxCodec(source, max_token_chars=max_token_chars, clock=clock),
+        # The SDK has no longest lifetime of its own, and the ring's is what a rotation counts on.
+        ttl=require_ttl(ttl, ring),
+        audience=require_audience(audience).decode(),
+        bind_principal=_bind_principal(PrincipalBinding(principal)),
+    )
+
+
+def _bind_principal(
+    binding: PrincipalBinding,
+) -> Callable[[ServerRequestContext[Any, Any]], str | None]:
+    def bind_principal(ctx: ServerRequestContext[Any, Any]) -> str | None:
+        parts = binding.find(ctx)
+        # The SDK binds to one text. JSON keeps the parts' borders, as the native array does.
+        return None if parts is None else compact_json(parts)
+
+    return bind_principal

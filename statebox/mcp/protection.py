@@ -1,0 +1,86 @@
+"""Where a boundary belongs in a server, and where none can be put.
+
+Only the SDK's public API is used: the list `middleware`, outermost first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mcp.server import MCPServer, Server
+from mcp.server.context import ServerMiddleware
+from mcp.server.request_state import RequestStateBoundary
+
+from statebox.box import Statebox
+from statebox.mcp.boundary import StateboxBoundary
+from statebox.mcp.principal import PrincipalOption, authenticated_principal
+
+_SDK_PACKAGE: Final = "mcp"
+
+
+def protect(
+    server: MCPServer[Any] | Server[Any],
+    box: Statebox,
+    *,
+    principal: PrincipalOption = authenticated_principal,
+) -> None:
+    """Put a `StateboxBoundary` into a server.
+
+    On an `MCPServer` it takes the place of the SDK's own boundary, so that no state is sealed
+    twice; a `request_state_security=` given to that server is then without effect. On a low-level
+    `Server` it stands inside the SDK's own middleware and outside of yours. Call it once, before
+    the server serves.
+
+    Args:
+        server: An `MCPServer`, or a low-level `Server`.
+        box: Seals and opens.
+        principal: Who a state is bound to, as for `StateboxBoundary`.
+
+    Raises:
+        TypeError: The server is of another kind. A `FastMCP` takes the codec instead, as
+            `FastMCP(request_state_security=request_state_security(...))`.
+        ValueError: The server has a StateboxBoundary already, or its own boundary is not there
+            exactly once.
+    """
+    boundary = StateboxBoundary(box, principal=principal)
+    if not isinstance(server, MCPServer | Server):
+        raise TypeError(_unsupported(server))
+    chain = server.middleware
+    if any(isinstance(middleware, StateboxBoundary) for middleware in chain):
+        raise ValueError(
+            "this server has a StateboxBoundary already, and a state must not be sealed twice; "
+            "call protect() once, or leave the boundary out of middleware="
+        )
+    places = [i for i, each in enumerate(chain) if isinstance(each, RequestStateBoundary)]
+    if len(places) == 1:
+        chain[places[0]] = boundary
+    elif places:
+        raise ValueError(
+            f"this server has {len(places)} of the SDK's RequestStateBoundary, where a state "
+            "would be sealed twice; take all but one out of its middleware"
+        )
+    elif isinstance(server, MCPServer):
+        raise ValueError(
+            "this MCPServer has no RequestStateBoundary to replace: its middleware was changed; "
+            "put StateboxBoundary(box) where the boundary was, outside of what reads a state"
+        )
+    else:
+        chain.insert(_inside_of_the_sdk(chain), boundary)
+
+
+def _inside_of_the_sdk(chain: list[ServerMiddleware[Any]]) -> int:
+    """Find the place after the middleware that the SDK puts first, as its spans are."""
+    for place, middleware in enumerate(chain):
+        if type(middleware).__module__.partition(".")[0] != _SDK_PACKAGE:
+            return place
+    return len(chain)
+
+
+def _unsupported(server: object) -> str:
+    packages = {cls.__module__.partition(".")[0] for cls in type(server).__mro__}
+    if "fastmcp" in packages:
+        return (
+            "FastMCP has no public place for a boundary; give it the codec instead: "
+            "FastMCP(request_state_security=request_state_security(keyring, audience=...))"
+        )
+    return f"protect() takes an MCPServer or a low-level Server, not a {type(server).__name__}"

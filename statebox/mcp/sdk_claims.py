@@ -1,0 +1,140 @@
+"""The SDK's JSON claims as a compact CBOR map, and back to the same bytes (format, section 4).
+
+JSON spends a third of a token on names, on escapes, and on base64 within base64. The map
+`{? 3: aud, 4: exp, 6: iat, -65538: [method, target, digest, principal, state]}` says the same. It
+is used only where it gives back byte for byte what came in; `{-65539: bytes}` carries all else.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final, TypeVar
+
+from statebox.bindings import METHODS
+from statebox.cbor import State, decode_state, encode_state
+
+_AUDIENCE: Final = 3
+_EXPIRES_AT: Final = 4
+_ISSUED_AT: Final = 6
+_CONTINUATION: Final = -65538
+_AS_THEY_CAME: Final = -65539
+
+_METHOD_NAMES: Final = {number: method for method, number in METHODS.items()}
+_WITHOUT_AUDIENCE: Final = (_EXPIRES_AT, _ISSUED_AT, _CONTINUATION)
+_WITH_AUDIENCE: Final = (_AUDIENCE, *_WITHOUT_AUDIENCE)
+
+_T = TypeVar("_T")
+
+# What the SDK writes its claims with, kept: an encoder for each token would cost more than it does.
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+def encode_claims(claims: bytes) -> bytes:
+    """Write the SDK's claims as the payload of a token.
+
+    Args:
+        claims: What the SDK gave its codec to seal; any other bytes are carried as they are.
+
+    Returns:
+        The payload, from which `decode_claims` gives back the same bytes.
+    """
+    try:
+        members = _members(json.loads(claims.decode("ascii")))
+        # INVARIANT: the map is used only where it gives back what came in, byte for byte; so a
+        # later SDK with other claims loses compactness, and never a claim.
+        if _json(members) == claims:
+            return encode_state(members)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return encode_state({_AS_THEY_CAME: claims})
+
+
+def decode_claims(payload: bytes) -> bytes:
+    """Give back the SDK's claims from the payload of a token.
+
+    Args:
+        payload: Authenticated bytes.
+
+    Returns:
+        The bytes that `encode_claims` was given.
+
+    Raises:
+        ValueError: The payload is neither of the two shapes, as a native token's is not.
+    """
+    return _json(decode_state(payload))
+
+
+def _members(claims: Any) -> dict[str | int, State]:  # noqa: ANN401 - parsed JSON; _json checks it
+    method = claims["m"]
+    members: dict[str | int, State] = {} if "aud" not in claims else {_AUDIENCE: claims["aud"]}
+    members[_EXPIRES_AT] = claims["exp"]
+    members[_ISSUED_AT] = claims["iat"]
+    members[_CONTINUATION] = [
+        METHODS.get(method, method),
+        claims["t"],
+        _from_base64url(claims["a"]),
+        _from_base64url(claims["p"]) if "p" in claims else None,
+        claims["s"],
+    ]
+    return members
+
+
+def _json(members: State) -> bytes:
+    if type(members) is not dict:
+        raise ValueError("not a map")
+    keys = tuple(members)
+    if keys == (_AS_THEY_CAME,):
+        return _typed(members[_AS_THEY_CAME], bytes)
+    if keys not in (_WITH_AUDIENCE, _WITHOUT_AUDIENCE):
+        raise ValueError("other claims, or in another order")
+    continuation = _typed(members[_CONTINUATION], list)
+    if len(continuation) != 5:
+        raise ValueError("not the five members of a continuation")
+    method, target, digest, principal, state = continuation
+    claims: dict[str, State] = {
+        "v": 1,
+        "iat": _time(members[_ISSUED_AT]),
+        "exp": _time(members[_EXPIRES_AT]),
+        "m": _method(method),
+        "t": _typed(target, str),
+        "a": _base64url(_typed(digest, bytes)),
+        "s": _typed(state, str),
+    }
+    if len(keys) == len(_WITH_AUDIENCE):
+        claims["aud"] = _typed(members[_AUDIENCE], str)
+    if principal is not None:
+        claims["p"] = _base64url(_typed(principal, bytes))
+    return _JSON.encode(claims).encode("ascii")
+
+
+def _method(value: State) -> str:
+    if type(value) is int:
+        if value not in _METHOD_NAMES:
+            raise ValueError("a method of another number")
+        return _METHOD_NAMES[value]
+    method = _typed(value, str)
+    if method in METHODS:
+        raise ValueError("a known method is a number")
+    return method
+
+
+def _time(value: State) -> int | float:
+    if type(value) is int and 0 <= value < 1 << 64:
+        return value
+    return _typed(value, float)
+
+
+def _typed(value: State, kind: type[_T]) -> _T:
+    if type(value) is not kind:
+        raise ValueError("a claim of another type")
+    return value
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def _from_base64url(text: str) -> bytes:
+    # Lenient: what is not canonical does not come back the same, and is carried as it came.
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,227 @@
+"""From a token to an authenticated payload, and back: steps 1 to 5 of the format's section 6.
+
+Every kind of payload passes here, statebox's own and the SDK's, so there is one way through.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from typing import Final, final
+
+from statebox.bindings import Principal, principal_mac, principal_tag
+from statebox.envelope import Envelope, Frame, from_text, parse_frame, protected_header, to_text
+from statebox.errors import (
+    AuthenticationError,
+    ExpiredKeyError,
+    MalformedTokenError,
+    RevokedKeyError,
+    SealError,
+    TokenTooLargeError,
+    UnknownKeyError,
+)
+from statebox.keyring import Keyring
+from statebox.keys import A256GCM, Key
+from statebox.sources import FixedSource, Source
+
+DEFAULT_MAX_TOKEN_CHARS: Final = 65536
+_SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state has about 180
+
+
+@final
+class Opened:
+    """An authenticated payload, the key that sealed it, and the message it came in."""
+
+    __slots__ = ("message", "payload", "slot")
+
+    def __init__(self, payload: bytes, slot: Slot, message: bytes) -> None:
+        self.payload = payload
+        self.slot = slot
+        self.message = message
+
+
+@final
+class Slot:
+    """A key of the ring with what is derived from it, derived at its first use."""
+
+    __slots__ = ("_envelope", "_principal", "encrypted", "key")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.encrypted = key.alg == A256GCM
+        self._envelope: Envelope | None = None
+        self._principal: hmac.HMAC | None = None
+
+    @property
+    def envelope(self) -> Envelope:
+        """The key's envelope."""
+        if self._envelope is None:
+            self._envelope = Envelope(self.key.kid, self.key.alg, self.key.derive(self.key.alg))
+        return self._envelope
+
+    def principal_tag(self, principal: Principal) -> bytes:
+        """Hash a principal under this key."""
+        if self._principal is None:
+            self._principal = principal_mac(self.key)
+        return principal_tag(self._principal, principal)
+
+
+@final
+class _Table:
+    """A ring, laid out for look-ups; replaced as a whole when the source gives another ring."""
+
+    __slots__ = ("_active", "_from", "_until", "ring", "slots")
+
+    def __init__(self, ring: Keyring) -> None:
+        self.ring = ring
+        self.slots = {protected_header(key.kid, key.alg): Slot(key) for key in ring}
+        self._active: Slot | None = None
+        self._from = self._until = 0.0
+
+    def active(self, now: float) -> Slot:
+        slot = self._active
+        # Roles only change at a date in the ring, so the answer holds until the next one.
+        if slot is None or not self._from <= now < self._until:
+            key = self.ring.active(now)
+            slot = self.slots[protected_header(key.kid, key.alg)]
+            # Emptied first: a thread that reads in between recomputes and never mixes two answers.
+            self._active = None
+            self._from, self._until = now, self.ring.next_change(now)
+            self._active = slot
+        return slot
+
+
+@final
+class Sealer:
+    """Seals payloads and opens them up to authentication: steps 1 to 5 of the format's section 6.
+
+    Args:
+        keyring: The ring, or a live source of one.
+        max_token_chars: The longest token to make or to read, in characters.
+        clock: Gives the time in seconds since 1970.
+
+    Raises:
+        TypeError: The keyring is neither.
+        ValueError: The cap is too small for any token.
+        KeyringError: The source has no ring to give.
+    """
+
+    __slots__ = ("_max_chars", "_source", "_table", "clock")
+
+    def __init__(
+        self,
+        keyring: Keyring | Source,
+        *,
+        max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if type(max_token_chars) is not int or max_token_chars < _SMALLEST_CAP:
+            raise ValueError(f"max_token_chars is a whole number of at least {_SMALLEST_CAP}")
+        if isinstance(keyring, Keyring):
+            keyring = FixedSource(keyring)
+        elif not (hasattr(keyring, "current") and hasattr(keyring, "reread")):
+            raise TypeError("keyring is a Keyring or a live source; for a path: from_source()")
+        self._source: Source = keyring
+        self._max_chars = max_token_chars
+        self._table = _Table(keyring.current())
+        self.clock = clock
+
+    def ring(self) -> Keyring:
+        """Give the ring in use now."""
+        return self._look().ring
+
+    def active(self, now: float) -> Slot:
+        """Give the key that seals at a time.
+
+        Raises:
+            KeyringError: The ring has no active key.
+        """
+        return self._look().active(now)
+
+    def seal(self, slot: Slot, payload: bytes, iv: bytes) -> str:
+        """Make a token of a payload.
+
+        Args:
+            slot: The active key.
+            payload: The bytes to protect.
+            iv: 12 fresh random bytes.
+
+        Returns:
+            The token.
+
+        Raises:
+            SealError: `too_large`: the token would be longer than the cap.
+        """
+        token = to_text(slot.envelope.seal(payload, iv))
+        # INVARIANT: nothing is sealed that this configuration would not open.
+        if len(token) > self._max_chars:
+            raise SealError(
+                "too_large",
+                f"the token would have {len(token)} characters, the cap is {self._max_chars}",
+                hint="Keep large data on the server and seal its id, or raise max_token_chars.",
+            )
+        return token
+
+    def open(self, token: str, now: float) -> Opened:
+        """Open a token as far as its authentication; no claim is looked at.
+
+        Args:
+            token: Any text.
+            now: Seconds since 1970.
+
+        Returns:
+            The payload, with the key that sealed it.
+
+        Raises:
+            TokenTooLargeError, MalformedTokenError, UnknownKeyError, RevokedKeyError,
+            ExpiredKeyError, AuthenticationError: See each; the first that fails, in this order.
+        """
+        # 1: the length, before anything is decoded.
+        if type(token) is not str:
+            raise MalformedTokenError("the token is not text")
+        if len(token) > self._max_chars:
+            raise TokenTooLargeError(
+                f"the token has {len(token)} characters, the cap is {self._max_chars}"
+            )
+        # 2 and 3: the text form, the frame, the header.
+        try:
+            message = from_text(token)
+            frame = parse_frame(message)
+        except ValueError:
+            raise MalformedTokenError("the text is not a token of this format") from None
+        # 4: the key.
+        slot = self._find(frame)
+        key = slot.key
+        if key.revoked is not None:
+            raise RevokedKeyError("the token's key was revoked", key_id=key.kid)
+        if key.exp is not None and key.exp <= now:
+            raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
+        # 5: authentication. Nothing of the payload is used or reported before it.
+        payload = slot.envelope.open(frame)
+        if payload is None:
+            raise AuthenticationError("the token's tag does not match", key_id=key.kid)
+        return Opened(payload, slot, message)
+
+    def _look(self) -> _Table:
+        ring = self._source.current()
+        table = self._table
+        if table.ring is not ring:
+            table = self._table = _Table(ring)
+        return table
+
+    def _find(self, frame: Frame) -> Slot:
+        slot = self._look().slots.get(frame.protected)
+        if slot is None:
+            # Another replica may seal already under a key that this one has not read yet.
+            ring = self._source.reread()
+            if ring is not self._table.ring:
+                self._table = _Table(ring)
+            slot = self._table.slots.get(frame.protected)
+            if slot is None:
+                raise UnknownKeyError("the ring has no key under the token's header")
+        # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the header that
+        # was looked up names it, and the frame must be that algorithm's.
+        if slot.encrypted is not frame.encrypted:
+            raise MalformedTokenError("the token's frame and its header contradict each other")
+        return slot
