@@ -49,7 +49,7 @@ clean: ## remove what make has made
 $(LIBRARY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "statebox needs Python 3.11 or newer; name one with: make PYTHON=python3.13 ..." >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --constraint constraints.txt --upgrade pip
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[all]'
 	@touch $@

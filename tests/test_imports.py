@@ -19,8 +19,10 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (
     {"statebox.errors", "statebox.cbor"},
     {"statebox.keys", "statebox.files"},
-    {"statebox.keyring", "statebox.bindings", "statebox.envelope", "statebox.claims"},
+    {"statebox.jwk", "statebox.bindings", "statebox.envelope", "statebox.claims"},
+    {"statebox.keyring"},
     {"statebox.sources", "statebox.replay", "statebox.events"},
+    {"statebox.sealer"},
     {"statebox.box"},
     {"statebox"},
     {"statebox.mcp", "statebox.otel", "statebox.testing"},
