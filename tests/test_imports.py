@@ -18,10 +18,10 @@ ROOT = Path(__file__).parent.parent
 # as long as it is no circle.
 FLOORS = (
     {"statebox.errors", "statebox.cbor"},
-    {"statebox.keys", "statebox.files"},
+    {"statebox.keys", "statebox.files", "statebox.events"},
     {"statebox.jwk", "statebox.bindings", "statebox.envelope", "statebox.claims"},
     {"statebox.keyring"},
-    {"statebox.sources", "statebox.replay", "statebox.events"},
+    {"statebox.sources", "statebox.replay"},
     {"statebox.sealer"},
     {"statebox.box"},
     {"statebox"},
