@@ -27,6 +27,7 @@ FLOORS = (
     {"statebox"},
     {"statebox.mcp", "statebox.otel", "statebox.testing"},
     {"statebox_cli"},
+    {"statebox.__main__"},  # `python -m statebox` hands over to the command; nothing imports it
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
