@@ -40,7 +40,8 @@ class Request:
 
     Raises:
         TypeError: The method or the target is not text, or an argument is of no JSON type.
-        ValueError: The arguments are nested deeper than 64 levels.
+        ValueError: The arguments are nested deeper than 64 levels, or method or target hold a lone
+            surrogate, which no token can carry.
     """
 
     __slots__ = ("cbor", "digest", "method", "target")
@@ -55,6 +56,7 @@ class Request:
     ) -> None:
         if type(method) is not str or type(target) is not str:
             raise TypeError("a Request's method and target are text")
+        method.encode(), target.encode()
         digest = hashlib.sha256(normalized(arguments or {})).digest()[:BINDING_BYTES]
         put = object.__setattr__
         put(self, "method", method)

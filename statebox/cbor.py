@@ -101,6 +101,9 @@ def encode_state(state: object) -> bytes:
     if type(state) not in _PLAIN:
         _check(state, MAX_DEPTH)
     try:
+        if type(state) is str:  # the commonest state, four times as fast without the encoder
+            text = state.encode()
+            return head(0x60, len(text)) + text
         return cbor2.dumps(state)
     except UnicodeEncodeError:
         _find_bad_text(state)
@@ -119,15 +122,19 @@ def decode_state(data: bytes) -> State:
     Raises:
         ValueError: It is not that encoding of such a state.
     """
+    if data[:1] >= b"\x60" and data[:1] < b"\x80":  # text: as above
+        length, start = read_head(data, 0, 0x60)
+        if start + length != len(data):
+            raise ValueError("the data ends early or late")
+        return data[start:].decode()
     try:
-        state: object = cbor2.loads(
-            data, max_depth=MAX_DEPTH + 1, allow_indefinite=False, allow_duplicate_keys=False
-        )
+        state: object = cbor2.loads(data)
     except Exception as error:  # deny on error: whatever a decoder raises, the state is refused
         raise ValueError("not CBOR") from error
     if type(state) not in _PLAIN:
         _check(state, MAX_DEPTH)
-    # INVARIANT: what parses must encode to itself.
+    # INVARIANT: what parses must encode to itself: no longer head, no indefinite length, no second
+    # of two equal keys, no trailing byte.
     if cbor2.dumps(state) != data:
         raise ValueError("not the one encoding of this state")
     return cast("State", state)

@@ -8,7 +8,8 @@ Knows no keys and no clock.
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NamedTuple, NoReturn, final
+import struct
+from typing import Final, NamedTuple, final
 
 from statebox.cbor import State, head, read_head
 
@@ -17,13 +18,16 @@ MAX_ROUND: Final = 65535
 TIME_LIMIT: Final = 1 << 40  # seconds
 
 _AUD: Final = b"\xa4\x03"
-_EXP: Final = b"\x04"
-_IAT: Final = b"\x06"
+_EXP32: Final = b"\x04\x1a"
+_IAT32: Final = b"\x06\x1a"
+_UINT32: Final = 0x1A
 _CONTINUATION: Final = b"\x3a\x00\x01\x00\x00\x86\x48"  # -65537 => [flow of 8 bytes, ...
+_NUMBERS: Final = struct.Struct(">2sI2sI7s8sBBI")  # from exp to deadline, at their usual widths
 _NULL: Final = b"\xf6"
 _BINDING: Final = b"\x50"  # a byte string of 16
-_put: Final = object.__setattr__
+_METHOD_NUMBERS: Final = frozenset({b"\x01", b"\x02", b"\x03"})
 _KNOWN_METHODS: Final = frozenset({b"tools/call", b"prompts/get", b"resources/read"})
+_new_claims: Final = tuple.__new__  # a NamedTuple's own __new__ takes three times as long
 
 
 class Claims(NamedTuple):
@@ -68,18 +72,25 @@ class Continuation:
         audience: The service it was sealed for.
     """
 
-    __slots__ = ("_claims", "_message", "key_id", "state")
-
-    state: State
-    key_id: str
-    _claims: Claims
-    _message: bytes
+    __slots__ = ("_claims", "_key_id", "_message", "_state")
 
     def __init__(self, claims: Claims, state: State, key_id: str, message: bytes) -> None:
-        _put(self, "_claims", claims)
-        _put(self, "state", state)
-        _put(self, "key_id", key_id)
-        _put(self, "_message", message)
+        self._claims = claims
+        self._state = state
+        self._key_id = key_id
+        self._message = message
+
+    # Read-only properties make it immutable; nothing is computed before somebody asks.
+
+    @property
+    def state(self) -> State:
+        """What was sealed, equal to what went in."""
+        return self._state
+
+    @property
+    def key_id(self) -> str:
+        """The kid of the key that sealed it."""
+        return self._key_id
 
     @property
     def flow(self) -> str:
@@ -120,15 +131,6 @@ class Continuation:
     def __repr__(self) -> str:
         return f"<Continuation flow={self.flow} round={self.round} key_id={self.key_id}>"
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Continuation is immutable; seal a new state with after= it")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("a Continuation is immutable")
-
-    def __reduce__(self) -> tuple[type[Continuation], tuple[Claims, State, str, bytes]]:
-        return Continuation, (self._claims, self.state, self.key_id, self._message)
-
 
 def token_id(message: bytes) -> str:
     """Name a token: the first 16 bytes of SHA-256 of its message, as hex (format, section 6)."""
@@ -144,19 +146,28 @@ def encode_payload(claims: Claims) -> bytes:
     Returns:
         The one encoding of these claims.
     """
-    return b"%b%b%b\x04%b\x06%b%b%b%b%b%b%b%b" % (
+    audience, expires_at, issued_at, flow, round_, deadline, principal, request, state = claims
+    if issued_at > 0xFFFF and deadline < 0x1_0000_0000 and round_ < 24:
+        numbers = _NUMBERS.pack(
+            _EXP32, expires_at, _IAT32, issued_at, _CONTINUATION, flow, round_, _UINT32, deadline
+        )
+    else:
+        numbers = b"\x04%b\x06%b%b%b%b%b" % (
+            head(0, expires_at),
+            head(0, issued_at),
+            _CONTINUATION,
+            flow,
+            head(0, round_),
+            head(0, deadline),
+        )
+    return b"%b%b%b%b%b%b%b" % (
         _AUD,
-        head(0x60, len(claims.audience)),
-        claims.audience,
-        head(0, claims.expires_at),
-        head(0, claims.issued_at),
-        _CONTINUATION,
-        claims.flow,
-        head(0, claims.round),
-        head(0, claims.deadline),
-        _NULL if claims.principal is None else _BINDING + claims.principal,
-        claims.request or _NULL,
-        claims.state,
+        head(0x60, len(audience)),
+        audience,
+        numbers,
+        _NULL if principal is None else _BINDING + principal,
+        _NULL if request is None else request,
+        state,
     )
 
 
@@ -172,31 +183,50 @@ def decode_payload(payload: bytes) -> Claims:
     Raises:
         ValueError: The bytes are not the one encoding of such claims.
     """
-    at = _literal(payload, 0, _AUD)
-    audience, at = _text(payload, at)
-    expires_at, at = _time(payload, _literal(payload, at, _EXP))
-    issued_at, at = _time(payload, _literal(payload, at, _IAT))
-    start = _literal(payload, at, _CONTINUATION)
-    at = start + FLOW_BYTES
-    round_, after_round = read_head(payload, at, 0)
-    deadline, at = _time(payload, after_round)
-    principal, at = _binding(payload, at)
-    request_start = at
-    at = _request_end(payload, at)
-    request = payload[request_start:at]
-    if not (audience and 1 <= round_ <= MAX_ROUND and issued_at <= expires_at <= deadline):
+    audience, at = _text(payload, _literal(payload, 0, _AUD))
+    flow, expires_at, issued_at, round_, deadline, at = _numbers(payload, at)
+    principal = None
+    if payload.startswith(_NULL, at):
+        at += 1
+    else:
+        principal_at = _literal(payload, at, _BINDING)
+        at = principal_at + 16
+        principal = payload[principal_at:at]
+    request = None
+    if payload.startswith(_NULL, at):
+        at += 1
+    else:
+        request_at = at
+        at = _request_end(payload, at)
+        request = payload[request_at:at]
+    state = payload[at:]
+    if not audience:
+        raise ValueError("the audience is empty")
+    if not 1 <= round_ <= MAX_ROUND or not issued_at <= expires_at <= deadline < TIME_LIMIT:
         raise ValueError("the claims contradict each other")
-    return Claims(
-        audience,
-        expires_at,
-        issued_at,
-        payload[start : start + FLOW_BYTES],
-        round_,
-        deadline,
-        principal,
-        None if request == _NULL else request,
-        payload[at:],
+    return _new_claims(
+        Claims,
+        (audience, expires_at, issued_at, flow, round_, deadline, principal, request, state),
     )
+
+
+def _numbers(payload: bytes, at: int) -> tuple[bytes, int, int, int, int, int]:
+    # Nearly always the times have 32 bits and the round is below 24: one fixed block.
+    end = at + _NUMBERS.size
+    if end <= len(payload):
+        exp32, exp, iat32, iat, label, flow, round_, uint32, deadline = _NUMBERS.unpack_from(
+            payload, at
+        )
+        usual = exp32 == _EXP32 and iat32 == _IAT32 and label == _CONTINUATION
+        # A head of 32 bits for a number of 16 would be a second encoding.
+        if usual and round_ < 24 and uint32 == _UINT32 and exp > 0xFFFF and iat > 0xFFFF:
+            return flow, exp, iat, round_, deadline, end
+    exp, at = read_head(payload, _literal(payload, at, b"\x04"), 0)
+    iat, at = read_head(payload, _literal(payload, at, b"\x06"), 0)
+    flow_at = _literal(payload, at, _CONTINUATION)
+    round_, at = read_head(payload, flow_at + FLOW_BYTES, 0)
+    deadline, at = read_head(payload, at, 0)
+    return payload[flow_at : flow_at + FLOW_BYTES], exp, iat, round_, deadline, at
 
 
 def _literal(payload: bytes, at: int, expected: bytes) -> int:
@@ -207,41 +237,20 @@ def _literal(payload: bytes, at: int, expected: bytes) -> int:
 
 def _text(payload: bytes, at: int) -> tuple[bytes, int]:
     length, start = read_head(payload, at, 0x60)
-    text = payload[start : start + length]
-    if len(text) != length:
+    end = start + length
+    if end > len(payload):
         raise ValueError("the data ends early")
-    text.decode()  # text is valid UTF-8, or a UnicodeDecodeError, which is a ValueError
-    return text, start + length
-
-
-def _time(payload: bytes, at: int) -> tuple[int, int]:
-    value, at = read_head(payload, at, 0)
-    if value >= TIME_LIMIT:
-        raise ValueError("a time beyond 2^40")
-    return value, at
-
-
-def _binding(payload: bytes, at: int) -> tuple[bytes | None, int]:
-    if payload.startswith(_NULL, at):
-        return None, at + 1
-    start = _literal(payload, at, _BINDING)
-    if start + 16 > len(payload):
-        raise ValueError("the data ends early")
-    return payload[start : start + 16], start + 16
+    text = payload[start:end]
+    text.decode()  # UnicodeDecodeError is a ValueError
+    return text, end
 
 
 def _request_end(payload: bytes, at: int) -> int:
-    if payload.startswith(_NULL, at):
-        return at + 1
     at = _literal(payload, at, b"\x83")
-    if payload[at : at + 1] in (b"\x01", b"\x02", b"\x03"):
+    if payload[at : at + 1] in _METHOD_NUMBERS:
         at += 1
     else:
         method, at = _text(payload, at)
         if method in _KNOWN_METHODS:
             raise ValueError("a known method is a number")
-    _, at = _text(payload, at)
-    digest, at = _binding(payload, at)
-    if digest is None:
-        raise ValueError("a request has a digest")
-    return at
+    return _literal(payload, _text(payload, at)[1], _BINDING) + 16

@@ -29,13 +29,19 @@ _NO_HEADER: Final = b"\xa0"
 _MAC_HEAD: Final = b"\x58\x20"  # a byte string of 32
 _COSE_ALG: Final = {A256GCM: 3, "HS256": 5}
 
-# INVARIANT: canonical base64url only. '+' and '/' and '=' become a character that the strict
-# decoder refuses; '-' and '_' become what it knows.
+# '-' and '_' become what the decoder knows; '+', '/' and '=' become what it refuses.
 _TO_BASE64: Final = bytes.maketrans(b"-_+/=", b"+/!!!")
 _TO_BASE64URL: Final = bytes.maketrans(b"+/", b"-_")
-_PADDING: Final = (b"", b"!", b"==", b"=")
-# The last character of a group of 2 (3) carries 2 (4) bits of data; the unused low bits are zero.
-_LAST: Final = {2: frozenset("AQgw"), 3: frozenset("AEIMQUYcgkosw048"), 0: None}
+_PADDING: Final = (b"", b"", b"==", b"=")
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+# What may stand last: a group of 4 characters is full, a group of 1 does not exist, one of 2 (3)
+# leaves 4 (2) low bits of its last character unused.
+_LAST: Final = (
+    frozenset(_ALPHABET),
+    frozenset[str](),
+    frozenset(_ALPHABET[::16]),
+    frozenset(_ALPHABET[::4]),
+)
 
 
 class Frame(NamedTuple):
@@ -74,14 +80,13 @@ def from_text(token: str) -> bytes:
     Raises:
         ValueError: It is not the prefix and canonical base64url without padding.
     """
-    if not token.startswith(PREFIX) or not token.isascii():
+    if not token.startswith(PREFIX):
         raise ValueError("not this text form")
-    rest = (len(token) - len(PREFIX)) % 4
-    if rest == 1 or len(token) == len(PREFIX):
-        raise ValueError("not a length that base64url has")
-    last = _LAST[rest]
-    if last is not None and token[-1] not in last:
-        raise ValueError("unused low bits are set")
+    rest = len(token) % 4  # the prefix has 4 characters
+    # INVARIANT: canonical base64url only: the last character has no unused low bit set, ...
+    if token[-1] not in _LAST[rest]:
+        raise ValueError("a length or a last character that base64url does not have")
+    # ... and no character stands for another: see _TO_BASE64. UnicodeEncodeError is a ValueError.
     text = token[len(PREFIX) :].encode("ascii").translate(_TO_BASE64)
     return binascii.a2b_base64(text + _PADDING[rest], strict_mode=True)
 
@@ -126,12 +131,27 @@ def parse_frame(message: bytes) -> Frame:
 
 
 def protected_header(kid: str, alg: str) -> bytes:
-    """Write the protected header `{1: alg, 4: kid}`, the bytes by which a ring finds its key."""
+    """Write the protected header `{1: alg, 4: kid}`, by which a ring finds its key."""
     return b"\xa2\x01%b\x04%b%b" % (
         head(0, _COSE_ALG[alg]),
         head(0x40, len(kid)),
         kid.encode("ascii"),
     )
+
+
+def start(protected: bytes, *, encrypted: bool) -> bytes:
+    """Write the first bytes of every message under a protected header, up to its iv or payload."""
+    wrapped = head(0x40, len(protected)) + protected
+    return _ENCRYPT0 + wrapped + _IV_HEADER if encrypted else _MAC0 + wrapped + _NO_HEADER
+
+
+def start_of(message: bytes) -> bytes:
+    """Slice the bytes that would be the `start` of a message; they are whatever they are."""
+    if len(message) < 4:
+        return b""
+    length = message[2]
+    end = 4 + message[3] if length == 0x58 else 3 + (length & 0x1F)
+    return message[: end + len(_IV_HEADER if message[0] == 0xD0 else _NO_HEADER)]
 
 
 class Envelope:
@@ -143,23 +163,22 @@ class Envelope:
         content_key: 32 bytes, derived for this algorithm only.
     """
 
-    __slots__ = ("_aead", "_before", "_mac", "_structure", "encrypted")
+    __slots__ = ("_aad", "_aead", "_body_at", "_mac", "_start", "encrypted")
 
     def __init__(self, kid: str, alg: str, content_key: bytes) -> None:
         self.encrypted = alg == A256GCM
         protected = protected_header(kid, alg)
         wrapped = head(0x40, len(protected)) + protected
+        self._start = start(protected, encrypted=self.encrypted)
         if self.encrypted:
             self._aead = AESGCM(content_key)
-            self._before = _ENCRYPT0 + wrapped + _IV_HEADER
-            # RFC 9052 §5.3: Enc_structure, the associated data.
-            self._structure = b"\x83\x68Encrypt0" + wrapped + b"\x40"
+            self._aad = b"\x83\x68Encrypt0" + wrapped + b"\x40"  # RFC 9052 §5.3: Enc_structure
+            self._body_at = len(self._start) + IV_BYTES
         else:
             self._mac = hmac.new(content_key, digestmod="sha256")
-            self._before = _MAC0 + wrapped + _NO_HEADER
-            # RFC 9052 §6.3: MAC_structure, up to the payload.
-            self._structure = b"\x84\x64MAC0" + wrapped + b"\x40"
-            self._mac.update(self._structure)
+            # RFC 9052 §6.3: MAC_structure, up to the payload; hashed once, copied for every token.
+            self._mac.update(b"\x84\x64MAC0" + wrapped + b"\x40")
+            self._body_at = len(self._start)
 
     def seal(self, payload: bytes, iv: bytes) -> bytes:
         """Protect a payload.
@@ -172,28 +191,54 @@ class Envelope:
             The whole COSE message.
         """
         if self.encrypted:
-            body = self._aead.encrypt(iv, payload, self._structure)
-            return b"%b%b%b%b" % (self._before, iv, head(0x40, len(body)), body)
+            body = self._aead.encrypt(iv, payload, self._aad)
+            return b"%b%b%b%b" % (self._start, iv, head(0x40, len(body)), body)
         body = head(0x40, len(payload)) + payload
-        return b"%b%b%b%b" % (self._before, body, _MAC_HEAD, self._tag(body))
+        return b"%b%b%b%b" % (self._start, body, _MAC_HEAD, self._tag(body))
 
-    def open(self, frame: Frame) -> bytes | None:
-        """Authenticate a frame.
+    def content_at(self, message: bytes) -> int:
+        """Check that a message is the one encoding of its parts, and find its content.
 
         Args:
-            frame: A frame under this envelope's protected header and of its profile.
+            message: A message that begins with this envelope's `start`.
+
+        Returns:
+            The position of the ciphertext or payload.
+
+        Raises:
+            ValueError: A length has a longer form, there is no room for a tag, or bytes are left.
+        """
+        length, at = read_head(message, self._body_at, 0x40)
+        end = at + length
+        if self.encrypted:
+            if end == len(message) and length >= TAG_BYTES:
+                return at
+        elif end + 2 + MAC_BYTES == len(message) and message.startswith(_MAC_HEAD, end):
+            return at
+        raise ValueError("the message ends early or late")
+
+    def open(self, message: bytes, at: int) -> bytes | None:
+        """Authenticate a message.
+
+        Args:
+            message: A message whose frame was checked.
+            at: From `content_at`.
 
         Returns:
             The payload, or None if the tag does not match.
         """
         if self.encrypted:
             try:
-                return self._aead.decrypt(frame.iv, frame.body, self._structure)
+                return self._aead.decrypt(
+                    message[self._body_at - IV_BYTES : self._body_at], message[at:], self._aad
+                )
             except InvalidTag:
                 return None
         # INVARIANT: the tag is compared in constant time, before a byte of the payload is used.
-        expected = self._tag(head(0x40, len(frame.body)) + frame.body)
-        return frame.body if hmac.compare_digest(expected, frame.tag) else None
+        expected = self._tag(message[self._body_at : -2 - MAC_BYTES])
+        if not hmac.compare_digest(expected, message[-MAC_BYTES:]):
+            return None
+        return message[at : -2 - MAC_BYTES]
 
     def _tag(self, payload_item: bytes) -> bytes:
         mac = self._mac.copy()
