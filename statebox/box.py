@@ -1,52 +1,42 @@
-"""Seal and open: every check of the format's section 6, in its order.
+"""Seal and open: what a user of the library holds in hands.
 
-The first five, up to authentication, are `Sealer.open`; the rest are here. No other room knows
-the order.
+The order of the checks is the format's section 6: 1 to 5 are `Sealer.open`, 6 to 11 are `check`.
 """
 
 from __future__ import annotations
 
-import hmac
-import math
 import os
 import time
 from collections.abc import Callable
-from typing import Final, NoReturn, final
+from typing import cast, final
 
 from statebox.bindings import Principal, Request
-from statebox.cbor import State, UnsupportedValueError, decode_state, encode_state
+from statebox.cbor import State, UnsupportedValueError, encode_state
+from statebox.checks import check, request_cbor
 from statebox.claims import (
     FLOW_BYTES,
-    MAX_ROUND,
     TIME_LIMIT,
     Claims,
     Continuation,
-    decode_payload,
     encode_payload,
     token_id,
 )
-from statebox.envelope import IV_BYTES
-from statebox.errors import (
-    AudienceError,
-    ClaimError,
-    ExpiredFlowError,
-    ExpiredTokenError,
-    FutureTokenError,
-    MalformedTokenError,
-    PrincipalError,
-    RequestError,
-    SealError,
-    TooManyRoundsError,
-)
+from statebox.envelope import IV_BYTES, from_text
+from statebox.errors import KeyringError, OpenError, SealError
+from statebox.events import Hook, Opened, Rejected, Sealed, SealFailed, safe
 from statebox.keyring import Keyring
-from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Opened, Sealer
+from statebox.limits import (
+    DEFAULT_LEEWAY,
+    DEFAULT_MAX_FLOW_AGE,
+    DEFAULT_MAX_ROUNDS,
+    DEFAULT_TTL,
+    require_audience,
+    require_rounds,
+    require_ttl,
+    seconds,
+)
+from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
 from statebox.sources import Source
-
-DEFAULT_TTL: Final = 600  # seconds
-DEFAULT_MAX_FLOW_AGE: Final = 3600  # seconds
-DEFAULT_MAX_ROUNDS: Final = 32
-DEFAULT_LEEWAY: Final = 60  # seconds
-_LONGEST: Final = 366 * 86400  # seconds
 
 
 @final
@@ -65,6 +55,8 @@ class Statebox:
         leeway: How far a token's iat may lie ahead of this clock, in seconds.
         max_token_chars: The longest token to make or to read, in characters.
         clock: Gives the time in seconds since 1970.
+        on_event: Called with an `Event` for every token sealed, opened or refused; see
+            `statebox.events`. What it raises is logged and goes no further.
 
     Raises:
         TypeError, ValueError: A configuration that cannot work.
@@ -76,6 +68,7 @@ class Statebox:
         "_leeway",
         "_max_flow_age",
         "_max_rounds",
+        "_on_event",
         "_sealer",
         "_ttl",
     )
@@ -91,20 +84,38 @@ class Statebox:
         leeway: float = DEFAULT_LEEWAY,
         max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
         clock: Callable[[], float] = time.time,
+        on_event: Hook | None = None,
     ) -> None:
         self._audience = require_audience(audience)
         self._sealer = Sealer(keyring, max_token_chars=max_token_chars, clock=clock)
         self._ttl = require_ttl(ttl, self._sealer.ring())
-        self._max_flow_age = _seconds("max_flow_age", max_flow_age, least=1)
-        self._leeway = _seconds("leeway", leeway, least=0)
-        if type(max_rounds) is not int or not 1 <= max_rounds <= MAX_ROUND:
-            raise ValueError(f"max_rounds is a whole number from 1 to {MAX_ROUND}")
-        self._max_rounds = max_rounds
+        self._max_flow_age = seconds("max_flow_age", max_flow_age, least=1)
+        self._leeway = seconds("leeway", leeway, least=0)
+        self._max_rounds = require_rounds(max_rounds)
+        self._on_event = safe(on_event)
 
     @property
     def audience(self) -> str:
         """The name of this service."""
         return self._audience.decode()
+
+    @property
+    def on_event(self) -> Hook | None:
+        """The hook that gets this box's events, wrapped so that it raises nothing; or None."""
+        return self._on_event
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """What gives the time in seconds since 1970."""
+        return self._sealer.clock
+
+    def require_ttl(self, ttl: float) -> int:
+        """Check a lifetime in seconds against the ring in use now.
+
+        Raises:
+            TypeError, ValueError: It is no number, below one second, or over the `max_ttl`.
+        """
+        return require_ttl(ttl, self._sealer.ring())
 
     def seal(
         self,
@@ -113,6 +124,7 @@ class Statebox:
         principal: Principal | None,
         request: Request | None,
         after: Continuation | None = None,
+        ttl: float | None = None,
     ) -> str:
         """Seal a state into a token that only this principal can present, with this request.
 
@@ -124,6 +136,7 @@ class Statebox:
                 without a principal opens it.
             request: The request it belongs to; None binds it to no request.
             after: The continuation that this one follows: same flow and deadline, next round.
+            ttl: How long this token lives, in seconds, if not as long as the box's others.
 
         Returns:
             The token: text of `A-Z a-z 0-9 . _ -`, safe in URLs, headers and JSON.
@@ -131,8 +144,31 @@ class Statebox:
         Raises:
             SealError: `unsupported_state`, `too_large`, `too_many_rounds` or `flow_expired`.
             KeyringError: The ring has no active key now.
-            TypeError, ValueError: The principal or the request is of no such kind, or empty.
+            TypeError, ValueError: The principal or the request is of no such kind, or empty; the
+                ttl is impossible, or over the ring's `max_ttl`.
         """
+        try:
+            return self._seal(state, principal, request, after, ttl)
+        except (SealError, KeyringError) as error:
+            if self._on_event is not None:
+                self._on_event(
+                    SealFailed(
+                        code=error.code,
+                        flow=None if after is None else after.flow,
+                        round=None if after is None else after.round,
+                        **_named(request),
+                    )
+                )
+            raise
+
+    def _seal(
+        self,
+        state: State,
+        principal: Principal | None,
+        request: Request | None,
+        after: Continuation | None,
+        ttl: float | None,
+    ) -> str:
         sealer = self._sealer
         now = sealer.clock()
         slot = sealer.active(now)
@@ -149,16 +185,28 @@ class Statebox:
             raise ValueError("the clock gives no time in seconds since 1970")
         claims = Claims(
             self._audience,
-            min(issued_at + self._ttl, deadline),
+            min(issued_at + (self._ttl if ttl is None else self.require_ttl(ttl)), deadline),
             issued_at,
             flow,
             round_,
             deadline,
-            None if principal is None else slot.principal_tag(_named(principal)),
-            None if request is None else _request_cbor(request),
+            None if principal is None else slot.principal_tag(_somebody(principal)),
+            None if request is None else request_cbor(request),
             _state_cbor(state),
         )
-        return sealer.seal(slot, encode_payload(claims), fresh[:IV_BYTES])
+        token = sealer.seal(slot, encode_payload(claims), fresh[:IV_BYTES])
+        if self._on_event is not None:
+            self._on_event(
+                Sealed(
+                    key_id=slot.key.kid,
+                    token_id=token_id(from_text(token)),
+                    size=len(token),
+                    flow=flow.hex(),
+                    round=round_,
+                    **_named(request),
+                )
+            )
+        return token
 
     def open(
         self, token: str, *, principal: Principal | None, request: Request | None
@@ -178,43 +226,41 @@ class Statebox:
             TypeError: The principal or the request is of no such kind.
         """
         now = self._sealer.clock()
-        opened = self._sealer.open(token, now)  # 1 to 5
-        # 6: the shape, the state included, so that a token is never half trusted.
+        on_event = self._on_event
+        if on_event is None:
+            return self._open(token, principal, request, now)
         try:
-            claims = decode_payload(opened.payload)
-            state = decode_state(claims.state)
-        except ValueError:
-            error = MalformedTokenError(
-                "the payload is not of the one allowed shape", key_id=opened.slot.key.kid
+            turn = self._open(token, principal, request, now)
+        except OpenError as error:
+            size = len(token) if isinstance(cast("object", token), str) else None
+            on_event(Rejected.of(error, now=now, size=size, **_named(request)))
+            raise
+        on_event(
+            Opened(
+                key_id=turn.key_id,
+                token_id=turn.token_id,
+                size=len(token),
+                age=now - turn.issued_at,
+                flow=turn.flow,
+                round=turn.round,
+                **_named(request),
             )
-            error.token_id = token_id(opened.message)
-            raise error from None
-        # 7
-        if claims.audience != self._audience:
-            _refuse(AudienceError("sealed for another audience"), claims, opened)
-        # 8
-        if claims.issued_at > now + self._leeway:
-            ahead = math.ceil(claims.issued_at - now)
-            _refuse(FutureTokenError(f"issued {ahead} s ahead of this clock"), claims, opened)
-        if now >= claims.expires_at:
-            late = int(now - claims.expires_at)
-            _refuse(ExpiredTokenError(f"expired {late} s ago"), claims, opened)
-        if now >= claims.deadline:
-            late = int(now - claims.deadline)
-            _refuse(ExpiredFlowError(f"the flow ended {late} s ago"), claims, opened)
-        # 9
-        if claims.round > self._max_rounds:
-            _refuse(TooManyRoundsError(f"round {claims.round} of a flow"), claims, opened)
-        # 10 and 11. INVARIANT: compared in constant time, as bytes of one length.
-        presented = None if principal is None else opened.slot.principal_tag(principal)
-        if not _same(claims.principal, presented):
-            _refuse(
-                PrincipalError(_drift("principal", claims.principal, presented)), claims, opened
-            )
-        presented = None if request is None else _request_cbor(request)
-        if not _same(claims.request, presented):
-            _refuse(RequestError(_drift("request", claims.request, presented)), claims, opened)
-        return Continuation(claims, state, opened.slot.key.kid, opened.message)
+        )
+        return turn
+
+    def _open(
+        self, token: str, principal: Principal | None, request: Request | None, now: float
+    ) -> Continuation:
+        authentic = self._sealer.open(token, now)  # 1 to 5
+        return check(  # 6 to 11
+            authentic,
+            now,
+            audience=self._audience,
+            leeway=self._leeway,
+            max_rounds=self._max_rounds,
+            principal=principal,
+            request=request,
+        )
 
     def _require_open_flow(self, round_: int, deadline: int, now: float) -> None:
         if round_ > self._max_rounds:
@@ -231,54 +277,18 @@ class Statebox:
             )
 
 
-def require_audience(audience: str) -> bytes:
-    """Check the name of a service, and encode it.
-
-    Raises:
-        TypeError: It is not text.
-        ValueError: It is empty, or not Unicode.
-    """
-    if type(audience) is not str:
-        raise TypeError("audience is text: the name of this service")
-    if not audience:
-        raise ValueError("audience is empty; name this service, the same on all its replicas")
-    return audience.encode()
+def _named(request: Request | None) -> dict[str, str]:
+    # For events. Of a wrong type it is refused elsewhere, with or without a hook.
+    if isinstance(request, Request):
+        return {"method": request.method, "target": request.target}
+    return {}
 
 
-def require_ttl(ttl: float, ring: Keyring) -> int:
-    """Check a lifetime in seconds against a ring.
-
-    Raises:
-        ValueError: It is not finite, below one second, or longer than the ring's `max_ttl`.
-    """
-    seconds = _seconds("ttl", ttl, least=1)
-    if seconds > ring.max_ttl:
-        raise ValueError(
-            f"ttl {seconds} s is over the keyring's max_ttl of {ring.max_ttl} s: "
-            "a rotation would drop an old key while its tokens live"
-        )
-    return seconds
-
-
-def _seconds(name: str, value: float, *, least: int) -> int:
-    if type(value) is not int and type(value) is not float:
-        raise TypeError(f"{name} is a number of seconds")
-    if not least <= value <= _LONGEST:  # false for NaN
-        raise ValueError(f"{name} is a number of seconds from {least} to {_LONGEST}")
-    return int(value)
-
-
-def _named(principal: Principal) -> Principal:
+def _somebody(principal: Principal) -> Principal:
     # An empty name is a user id that is missing by mistake; all of those would be one user.
     if not principal or not any(principal):
         raise ValueError("the principal is empty; pass None to bind to nobody")
     return principal
-
-
-def _request_cbor(request: Request) -> bytes:
-    if type(request) is not Request:
-        raise TypeError("request is a statebox.Request, or None")
-    return request.cbor
 
 
 def _state_cbor(state: State) -> bytes:
@@ -288,27 +298,3 @@ def _state_cbor(state: State) -> bytes:
         raise SealError(
             "unsupported_state", f"{error.path} is {error.problem}", path=error.path
         ) from None
-
-
-def _same(sealed: bytes | None, presented: bytes | None) -> bool:
-    if sealed is None or presented is None:
-        return sealed is presented
-    return hmac.compare_digest(sealed, presented)
-
-
-def _drift(what: str, sealed: bytes | None, presented: bytes | None) -> str:
-    if sealed is None:
-        return f"bound to no {what}, and one was presented"
-    if presented is None:
-        return f"bound to a {what}, and none was presented"
-    return f"bound to another {what}"
-
-
-def _refuse(error: ClaimError, claims: Claims, opened: Opened) -> NoReturn:
-    error.key_id = opened.slot.key.kid
-    error.token_id = token_id(opened.message)
-    error.flow = claims.flow.hex()
-    error.round = claims.round
-    error.issued_at = claims.issued_at
-    error.expires_at = claims.expires_at
-    raise error

@@ -15,10 +15,10 @@ from typing import Any, final
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import InvalidRequestState, RequestStateSecurity, compact_json
 
-from statebox.box import DEFAULT_TTL, require_audience, require_ttl
 from statebox.envelope import IV_BYTES
 from statebox.errors import MalformedTokenError, OpenError
 from statebox.keyring import Keyring
+from statebox.limits import DEFAULT_TTL, require_audience, require_ttl
 from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
 from statebox.mcp.sdk_claims import decode_claims, encode_claims
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer

@@ -1,0 +1,125 @@
+"""From an authenticated payload to a continuation: steps 6 to 11 of the format's section 6, in order.
+
+Steps 1 to 5 are `Sealer.open`. No other room knows the order.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from typing import NoReturn
+
+from statebox.bindings import Principal, Request
+from statebox.cbor import decode_state
+from statebox.claims import Claims, Continuation, decode_payload, token_id
+from statebox.errors import (
+    AudienceError,
+    ClaimError,
+    ExpiredFlowError,
+    ExpiredTokenError,
+    FutureTokenError,
+    MalformedTokenError,
+    PrincipalError,
+    RequestError,
+    TooManyRoundsError,
+)
+from statebox.sealer import Opened
+
+
+def check(
+    opened: Opened,
+    now: float,
+    *,
+    audience: bytes,
+    leeway: int,
+    max_rounds: int,
+    principal: Principal | None,
+    request: Request | None,
+) -> Continuation:
+    """Check everything that an authenticated payload claims.
+
+    Args:
+        opened: The payload, with the key that sealed it.
+        now: Seconds since 1970.
+        audience: UTF-8 bytes of the name of this service.
+        leeway: How far iat may lie ahead, in seconds.
+        max_rounds: How many rounds a flow may have.
+        principal: Who presents the token; None: nobody known.
+        request: The request it came with; None: none.
+
+    Returns:
+        The continuation.
+
+    Raises:
+        MalformedTokenError, ClaimError: The first check that failed.
+        TypeError: The principal or the request is of no such kind.
+    """
+    # 6: the shape, the state included, so that a token is never half trusted.
+    try:
+        claims = decode_payload(opened.payload)
+        state = decode_state(claims.state)
+    except ValueError:
+        error = MalformedTokenError(
+            "the payload is not of the one allowed shape", key_id=opened.slot.key.kid
+        )
+        error.token_id = token_id(opened.message)
+        raise error from None
+    # 7
+    if claims.audience != audience:
+        _refuse(AudienceError("sealed for another audience"), claims, opened)
+    # 8
+    if claims.issued_at > now + leeway:
+        ahead = math.ceil(claims.issued_at - now)
+        _refuse(FutureTokenError(f"issued {ahead} s ahead of this clock"), claims, opened)
+    if now >= claims.expires_at:
+        late = int(now - claims.expires_at)
+        _refuse(ExpiredTokenError(f"expired {late} s ago"), claims, opened)
+    if now >= claims.deadline:
+        late = int(now - claims.deadline)
+        _refuse(ExpiredFlowError(f"the flow ended {late} s ago"), claims, opened)
+    # 9
+    if claims.round > max_rounds:
+        _refuse(TooManyRoundsError(f"round {claims.round} of a flow"), claims, opened)
+    # 10 and 11. INVARIANT: compared in constant time, as bytes of one length.
+    presented = None if principal is None else opened.slot.principal_tag(principal)
+    if not _same(claims.principal, presented):
+        _refuse(PrincipalError(_drift("principal", claims.principal, presented)), claims, opened)
+    presented = None if request is None else request_cbor(request)
+    if not _same(claims.request, presented):
+        _refuse(RequestError(_drift("request", claims.request, presented)), claims, opened)
+    return Continuation(claims, state, opened.slot.key.kid, opened.message)
+
+
+def request_cbor(request: Request) -> bytes:
+    """Give what a token is bound to.
+
+    Raises:
+        TypeError: It is no Request.
+    """
+    if type(request) is not Request:
+        raise TypeError("request is a statebox.Request, or None")
+    return request.cbor
+
+
+def _same(sealed: bytes | None, presented: bytes | None) -> bool:
+    if sealed is None or presented is None:
+        return sealed is presented
+    return hmac.compare_digest(sealed, presented)
+
+
+def _drift(what: str, sealed: bytes | None, presented: bytes | None) -> str:
+    if sealed is None:
+        return f"bound to no {what}, and one was presented"
+    if presented is None:
+        return f"bound to a {what}, and none was presented"
+    return f"bound to another {what}"
+
+
+def _refuse(error: ClaimError, claims: Claims, opened: Opened) -> NoReturn:
+    error.key_id = opened.slot.key.kid
+    error.token_id = token_id(opened.message)
+    error.flow = claims.flow.hex()
+    error.round = claims.round
+    error.issued_at = claims.issued_at
+    error.expires_at = claims.expires_at
+    raise error
