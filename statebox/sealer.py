@@ -11,7 +11,15 @@ from collections.abc import Callable
 from typing import Final, final
 
 from statebox.bindings import Principal, principal_mac, principal_tag
-from statebox.envelope import Envelope, Frame, from_text, parse_frame, protected_header, to_text
+from statebox.envelope import (
+    Envelope,
+    from_text,
+    parse_frame,
+    protected_header,
+    start,
+    start_of,
+    to_text,
+)
 from statebox.errors import (
     AuthenticationError,
     ExpiredKeyError,
@@ -45,11 +53,10 @@ class Opened:
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
-    __slots__ = ("_envelope", "_principal", "encrypted", "key")
+    __slots__ = ("_envelope", "_principal", "key")
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.encrypted = key.alg == A256GCM
         self._envelope: Envelope | None = None
         self._principal: hmac.HMAC | None = None
 
@@ -71,24 +78,20 @@ class Slot:
 class _Table:
     """A ring, laid out for look-ups; replaced as a whole when the source gives another ring."""
 
-    __slots__ = ("_active", "_from", "_until", "ring", "slots")
+    __slots__ = ("_active", "ring", "slots")
 
     def __init__(self, ring: Keyring) -> None:
         self.ring = ring
-        self.slots = {protected_header(key.kid, key.alg): Slot(key) for key in ring}
-        self._active: Slot | None = None
-        self._from = self._until = 0.0
+        self.slots = {_start(key): Slot(key) for key in ring}
+        self._active: tuple[float, float, Slot | None] = (0.0, 0.0, None)
 
     def active(self, now: float) -> Slot:
-        slot = self._active
-        # Roles only change at a date in the ring, so the answer holds until the next one.
-        if slot is None or not self._from <= now < self._until:
-            key = self.ring.active(now)
-            slot = self.slots[protected_header(key.kid, key.alg)]
-            # Emptied first: a thread that reads in between recomputes and never mixes two answers.
-            self._active = None
-            self._from, self._until = now, self.ring.next_change(now)
-            self._active = slot
+        # Roles only change at a date in the ring, so the answer holds until the next one. It is
+        # one tuple, so that a thread never reads the dates of one answer with the key of another.
+        since, until, slot = self._active
+        if slot is None or not since <= now < until:
+            slot = self.slots[_start(self.ring.active(now))]
+            self._active = (now, self.ring.next_change(now), slot)
         return slot
 
 
@@ -163,7 +166,7 @@ class Sealer:
             )
         return token
 
-    def open(self, token: str, now: float) -> Opened:
+    def open(self, token: object, now: float) -> Opened:
         """Open a token as far as its authentication; no claim is looked at.
 
         Args:
@@ -178,7 +181,7 @@ class Sealer:
             ExpiredKeyError, AuthenticationError: See each; the first that fails, in this order.
         """
         # 1: the length, before anything is decoded.
-        if type(token) is not str:
+        if not isinstance(token, str):
             raise MalformedTokenError("the token is not text")
         if len(token) > self._max_chars:
             raise TokenTooLargeError(
@@ -187,18 +190,20 @@ class Sealer:
         # 2 and 3: the text form, the frame, the header.
         try:
             message = from_text(token)
-            frame = parse_frame(message)
+            # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the bytes
+            # that are looked up name both, and only a key of that algorithm has them.
+            slot = self._look().slots.get(start_of(message)) or self._find(message)
+            at = slot.envelope.content_at(message)
         except ValueError:
             raise MalformedTokenError("the text is not a token of this format") from None
         # 4: the key.
-        slot = self._find(frame)
         key = slot.key
         if key.revoked is not None:
             raise RevokedKeyError("the token's key was revoked", key_id=key.kid)
         if key.exp is not None and key.exp <= now:
             raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
         # 5: authentication. Nothing of the payload is used or reported before it.
-        payload = slot.envelope.open(frame)
+        payload = slot.envelope.open(message, at)
         if payload is None:
             raise AuthenticationError("the token's tag does not match", key_id=key.kid)
         return Opened(payload, slot, message)
@@ -210,18 +215,19 @@ class Sealer:
             table = self._table = _Table(ring)
         return table
 
-    def _find(self, frame: Frame) -> Slot:
-        slot = self._look().slots.get(frame.protected)
+    def _find(self, message: bytes) -> Slot:
+        frame = parse_frame(message)
+        if start(frame.protected, encrypted=not frame.encrypted) in self._table.slots:
+            raise ValueError("the frame and its header contradict each other")
+        # Another replica may seal already under a key that this one has not read yet.
+        ring = self._source.reread()
+        if ring is not self._table.ring:
+            self._table = _Table(ring)
+        slot = self._table.slots.get(start_of(message))
         if slot is None:
-            # Another replica may seal already under a key that this one has not read yet.
-            ring = self._source.reread()
-            if ring is not self._table.ring:
-                self._table = _Table(ring)
-            slot = self._table.slots.get(frame.protected)
-            if slot is None:
-                raise UnknownKeyError("the ring has no key under the token's header")
-        # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the header that
-        # was looked up names it, and the frame must be that algorithm's.
-        if slot.encrypted is not frame.encrypted:
-            raise MalformedTokenError("the token's frame and its header contradict each other")
+            raise UnknownKeyError("the ring has no key under the token's header")
         return slot
+
+
+def _start(key: Key) -> bytes:
+    return start(protected_header(key.kid, key.alg), encrypted=key.alg == A256GCM)
