@@ -20,18 +20,17 @@ A token of one way never opens by the other. On the wire both refuse alike: code
 from __future__ import annotations
 
 try:
-    import mcp.server.request_state  # noqa: F401 - what an SDK before 2.x does not have
+    from statebox.mcp.boundary import StateboxBoundary
+    from statebox.mcp.codec import StateboxCodec, request_state_security
+    from statebox.mcp.principal import authenticated_principal
+    from statebox.mcp.protection import protect
 except ModuleNotFoundError as error:
+    # Of the SDK, or of an SDK before 2.x, which lacks some of these modules.
     if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise
     raise ImportError(
         'statebox.mcp needs the MCP SDK 2.x: pip install "statebox[mcp]"', name="mcp"
     ) from None
-
-from statebox.mcp.boundary import StateboxBoundary
-from statebox.mcp.codec import StateboxCodec, request_state_security
-from statebox.mcp.principal import authenticated_principal
-from statebox.mcp.protection import protect
 
 __all__ = [
     "StateboxBoundary",

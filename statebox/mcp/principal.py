@@ -28,7 +28,9 @@ PrincipalOption: TypeAlias = PrincipalCallable | Literal["require"] | None
 REQUIRE: Final = "require"
 
 
-def authenticated_principal(ctx: ServerRequestContext[Any, Any]) -> Principal | None:
+def authenticated_principal(
+    ctx: ServerRequestContext[Any, Any],  # noqa: ARG001 - the SDK keeps the identity elsewhere
+) -> Principal | None:
     """Give the SDK's authenticated identity: issuer, subject and client.
 
     The parts are those that the SDK itself tells the owners of sessions apart by. A token verifier

@@ -5,7 +5,7 @@ Only the SDK's public API is used: the list `middleware`, outermost first.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerMiddleware
@@ -43,7 +43,8 @@ def protect(
             exactly once.
     """
     boundary = StateboxBoundary(box, principal=principal)
-    if not isinstance(server, MCPServer | Server):
+    # The declared types are a promise that a FastMCP without a type checker breaks.
+    if not isinstance(cast("object", server), MCPServer | Server):
         raise TypeError(_unsupported(server))
     chain = server.middleware
     if any(isinstance(middleware, StateboxBoundary) for middleware in chain):

@@ -88,8 +88,8 @@ def _json(members: State) -> bytes:
         return _typed(members[_AS_THEY_CAME], bytes)
     if keys not in (_WITH_AUDIENCE, _WITHOUT_AUDIENCE):
         raise ValueError("other claims, or in another order")
-    continuation = _typed(members[_CONTINUATION], list)
-    if len(continuation) != 5:
+    continuation = members[_CONTINUATION]
+    if type(continuation) is not list or len(continuation) != 5:
         raise ValueError("not the five members of a continuation")
     method, target, digest, principal, state = continuation
     claims: dict[str, State] = {
