@@ -16,7 +16,6 @@ from statebox.checks import check, request_cbor
 from statebox.claims import (
     FLOW_BYTES,
     TIME_LIMIT,
-    Claims,
     Continuation,
     encode_payload,
     token_id,
@@ -183,7 +182,7 @@ class Statebox:
             self._require_open_flow(round_, deadline, now)
         if not 0 <= issued_at <= deadline < TIME_LIMIT:
             raise ValueError("the clock gives no time in seconds since 1970")
-        claims = Claims(
+        payload = encode_payload(
             self._audience,
             min(issued_at + (self._ttl if ttl is None else self.require_ttl(ttl)), deadline),
             issued_at,
@@ -194,7 +193,7 @@ class Statebox:
             None if request is None else request_cbor(request),
             _state_cbor(state),
         )
-        token = sealer.seal(slot, encode_payload(claims), fresh[:IV_BYTES])
+        token = sealer.seal(slot, payload, fresh[:IV_BYTES])
         if self._on_event is not None:
             self._on_event(
                 Sealed(
@@ -253,13 +252,7 @@ class Statebox:
     ) -> Continuation:
         authentic = self._sealer.open(token, now)  # 1 to 5
         return check(  # 6 to 11
-            authentic,
-            now,
-            audience=self._audience,
-            leeway=self._leeway,
-            max_rounds=self._max_rounds,
-            principal=principal,
-            request=request,
+            authentic, now, self._audience, self._leeway, self._max_rounds, principal, request
         )
 
     def _require_open_flow(self, round_: int, deadline: int, now: float) -> None:

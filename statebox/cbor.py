@@ -18,6 +18,8 @@ State: TypeAlias = "bool | int | float | str | bytes | list[State] | dict[str | 
 
 MAX_DEPTH: Final = 64
 
+_WIDTH: Final = (1, 2, 4, 8)  # bytes after a head's first, from the additional information 24 on
+_LEAST: Final = (24, 0x100, 0x10000, 0x1_0000_0000)  # what a shorter form would not hold
 _PLAIN: Final = frozenset({str, int, bool, bytes, type(None)})
 
 
@@ -70,17 +72,16 @@ def read_head(data: bytes, position: int, major: int) -> tuple[int, int]:
     Raises:
         ValueError: Another major type, a longer form than needed, or the data ends.
     """
-    if position >= len(data):
-        raise ValueError("the data ends early")
-    info = data[position] ^ major
+    first = data[position : position + 1]
+    info = first[0] ^ major if first else 0xFF
     if info < 24:
         return info, position + 1
     if info > 27:
-        raise ValueError("another type, or an indefinite length")
-    end = position + 1 + (1 << (info - 24))
+        raise ValueError("another type, an indefinite length, or the data ends early")
+    end = position + 1 + _WIDTH[info - 24]
     value = int.from_bytes(data[position + 1 : end], "big")
-    if end > len(data) or value < (24, 0x100, 0x10000, 0x1_0000_0000)[info - 24]:
-        raise ValueError("the data ends early, or the head is longer than needed")
+    if value < _LEAST[info - 24] or end > len(data):
+        raise ValueError("the head is longer than needed, or the data ends early")
     return value, end
 
 

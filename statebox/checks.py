@@ -29,7 +29,6 @@ from statebox.sealer import Opened
 def check(
     opened: Opened,
     now: float,
-    *,
     audience: bytes,
     leeway: int,
     max_rounds: int,
@@ -54,40 +53,43 @@ def check(
         MalformedTokenError, ClaimError: The first check that failed.
         TypeError: The principal or the request is of no such kind.
     """
+    payload, slot, message = opened
     # 6: the shape, the state included, so that a token is never half trusted.
     try:
-        claims = decode_payload(opened.payload)
+        claims = decode_payload(payload)
         state = decode_state(claims.state)
     except ValueError:
         error = MalformedTokenError(
-            "the payload is not of the one allowed shape", key_id=opened.slot.key.kid
+            "the payload is not of the one allowed shape", key_id=slot.key.kid
         )
-        error.token_id = token_id(opened.message)
+        error.token_id = token_id(message)
         raise error from None
+    name, expires_at, issued_at, _, round_, deadline, sealed_for, sealed_with, _ = claims
     # 7
-    if claims.audience != audience:
+    if name != audience:
         _refuse(AudienceError("sealed for another audience"), claims, opened)
     # 8
-    if claims.issued_at > now + leeway:
-        ahead = math.ceil(claims.issued_at - now)
+    if issued_at > now + leeway:
+        ahead = math.ceil(issued_at - now)
         _refuse(FutureTokenError(f"issued {ahead} s ahead of this clock"), claims, opened)
-    if now >= claims.expires_at:
-        late = int(now - claims.expires_at)
+    if now >= expires_at:
+        late = int(now - expires_at)
         _refuse(ExpiredTokenError(f"expired {late} s ago"), claims, opened)
-    if now >= claims.deadline:
-        late = int(now - claims.deadline)
+    if now >= deadline:
+        late = int(now - deadline)
         _refuse(ExpiredFlowError(f"the flow ended {late} s ago"), claims, opened)
     # 9
-    if claims.round > max_rounds:
-        _refuse(TooManyRoundsError(f"round {claims.round} of a flow"), claims, opened)
-    # 10 and 11. INVARIANT: compared in constant time, as bytes of one length.
-    presented = None if principal is None else opened.slot.principal_tag(principal)
-    if not _same(claims.principal, presented):
-        _refuse(PrincipalError(_drift("principal", claims.principal, presented)), claims, opened)
+    if round_ > max_rounds:
+        _refuse(TooManyRoundsError(f"round {round_} of a flow"), claims, opened)
+    # 10
+    presented = None if principal is None else slot.principal_tag(principal)
+    if not _same(sealed_for, presented):
+        _refuse(PrincipalError(_drift("principal", sealed_for, presented)), claims, opened)
+    # 11
     presented = None if request is None else request_cbor(request)
-    if not _same(claims.request, presented):
-        _refuse(RequestError(_drift("request", claims.request, presented)), claims, opened)
-    return Continuation(claims, state, opened.slot.key.kid, opened.message)
+    if not _same(sealed_with, presented):
+        _refuse(RequestError(_drift("request", sealed_with, presented)), claims, opened)
+    return Continuation(claims, state, slot.key.kid, message)
 
 
 def request_cbor(request: Request) -> bytes:
@@ -101,6 +103,7 @@ def request_cbor(request: Request) -> bytes:
     return request.cbor
 
 
+# INVARIANT: compared in constant time, as bytes.
 def _same(sealed: bytes | None, presented: bytes | None) -> bool:
     if sealed is None or presented is None:
         return sealed is presented

@@ -137,16 +137,25 @@ def token_id(message: bytes) -> str:
     return hashlib.sha256(message).hexdigest()[:32]
 
 
-def encode_payload(claims: Claims) -> bytes:
+def encode_payload(
+    audience: bytes,
+    expires_at: int,
+    issued_at: int,
+    flow: bytes,
+    round_: int,
+    deadline: int,
+    principal: bytes | None,
+    request: bytes | None,
+    state: bytes,
+) -> bytes:
     """Write the payload of a token (format, section 4).
 
-    Args:
-        claims: Claims that hold together; the caller has checked them.
+    The arguments are those of `Claims`, in its order. They hold together: the caller has seen to
+    that.
 
     Returns:
         The one encoding of these claims.
     """
-    audience, expires_at, issued_at, flow, round_, deadline, principal, request, state = claims
     if issued_at > 0xFFFF and deadline < 0x1_0000_0000 and round_ < 24:
         numbers = _NUMBERS.pack(
             _EXP32, expires_at, _IAT32, issued_at, _CONTINUATION, flow, round_, _UINT32, deadline

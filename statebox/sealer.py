@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from statebox.bindings import Principal, principal_mac, principal_tag
 from statebox.envelope import (
@@ -38,18 +38,6 @@ _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state ha
 
 
 @final
-class Opened:
-    """An authenticated payload, the key that sealed it, and the message it came in."""
-
-    __slots__ = ("message", "payload", "slot")
-
-    def __init__(self, payload: bytes, slot: Slot, message: bytes) -> None:
-        self.payload = payload
-        self.slot = slot
-        self.message = message
-
-
-@final
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
@@ -72,6 +60,14 @@ class Slot:
         if self._principal is None:
             self._principal = principal_mac(self.key)
         return principal_tag(self._principal, principal)
+
+
+class Opened(NamedTuple):
+    """An authenticated payload, the key that sealed it, and the message it came in."""
+
+    payload: bytes
+    slot: Slot
+    message: bytes
 
 
 @final
@@ -206,7 +202,7 @@ class Sealer:
         payload = slot.envelope.open(message, at)
         if payload is None:
             raise AuthenticationError("the token's tag does not match", key_id=key.kid)
-        return Opened(payload, slot, message)
+        return tuple.__new__(Opened, (payload, slot, message))  # half the time of Opened(...)
 
     def _look(self) -> _Table:
         ring = self._source.current()
