@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import cast, final
+from typing import Self, Unpack, cast, final
 
 from statebox.bindings import Principal, Request
 from statebox.cbor import State, UnsupportedValueError, encode_state
@@ -29,13 +29,14 @@ from statebox.limits import (
     DEFAULT_MAX_FLOW_AGE,
     DEFAULT_MAX_ROUNDS,
     DEFAULT_TTL,
+    Options,
     require_audience,
     require_rounds,
     require_ttl,
     seconds,
 )
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
-from statebox.sources import Source
+from statebox.sources import Source, open_source
 
 
 @final
@@ -92,6 +93,33 @@ class Statebox:
         self._leeway = seconds("leeway", leeway, least=0)
         self._max_rounds = require_rounds(max_rounds)
         self._on_event = safe(on_event)
+
+    @classmethod
+    def from_source(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        audience: str,
+        on_event: Hook | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Make a box whose ring follows the place it is read from, without a restart.
+
+        Args:
+            source: `file:PATH`, a bare path, `env:NAME`, `cmd:COMMAND...` or `redis://...`.
+            audience: The name of this service; the same on all its replicas, unlike all others.
+            on_event: As for the class; called for the keyring's changes and failures as well.
+            options: Everything else that the class takes.
+
+        Returns:
+            The box. A source that fails later leaves it the last good ring.
+
+        Raises:
+            TypeError, ValueError: A configuration that cannot work.
+            KeyringError: There is no usable ring now.
+        """
+        ring = open_source(os.fspath(source), on_event=on_event)
+        return cls(ring, audience=audience, on_event=on_event, **options)
 
     @property
     def audience(self) -> str:

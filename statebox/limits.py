@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypedDict
 
 from statebox.claims import MAX_ROUND
+from statebox.events import Hook
 from statebox.keyring import Keyring
 
 DEFAULT_TTL: Final = 600  # seconds
@@ -12,6 +14,17 @@ DEFAULT_MAX_FLOW_AGE: Final = 3600  # seconds
 DEFAULT_MAX_ROUNDS: Final = 32
 DEFAULT_LEEWAY: Final = 60  # seconds
 _LONGEST: Final = 366 * 86400  # seconds
+
+
+class Options(TypedDict, total=False):
+    """What a `Statebox` takes besides its ring, its audience and its hook; see there."""
+
+    ttl: float
+    max_flow_age: float
+    max_rounds: int
+    leeway: float
+    max_token_chars: int
+    clock: Callable[[], float]
 
 
 def require_audience(audience: str) -> bytes:
