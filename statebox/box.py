@@ -13,13 +13,7 @@ from typing import Self, Unpack, cast, final
 from statebox.bindings import Principal, Request
 from statebox.cbor import State, UnsupportedValueError, encode_state
 from statebox.checks import check, request_cbor
-from statebox.claims import (
-    FLOW_BYTES,
-    TIME_LIMIT,
-    Continuation,
-    encode_payload,
-    token_id,
-)
+from statebox.claims import FLOW_BYTES, TIME_LIMIT, Continuation, encode_payload, token_id
 from statebox.envelope import IV_BYTES, from_text
 from statebox.errors import KeyringError, OpenError, SealError
 from statebox.events import Hook, Opened, Rejected, Sealed, SealFailed, safe

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final, TypedDict
 
 from statebox.claims import MAX_ROUND
-from statebox.events import Hook
 from statebox.keyring import Keyring
 
 DEFAULT_TTL: Final = 600  # seconds
