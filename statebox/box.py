@@ -248,34 +248,29 @@ class Statebox:
         """
         now = self._sealer.clock()
         on_event = self._on_event
-        if on_event is None:
-            return self._open(token, principal, request, now)
         try:
-            turn = self._open(token, principal, request, now)
-        except OpenError as error:
-            size = len(token) if isinstance(cast("object", token), str) else None
-            on_event(Rejected.of(error, now=now, size=size, **_named(request)))
-            raise
-        on_event(
-            Opened(
-                key_id=turn.key_id,
-                token_id=turn.token_id,
-                size=len(token),
-                age=now - turn.issued_at,
-                flow=turn.flow,
-                round=turn.round,
-                **_named(request),
+            opened = self._sealer.open(token, now)  # 1 to 5
+            turn = check(  # 6 to 11
+                opened, now, self._audience, self._leeway, self._max_rounds, principal, request
             )
-        )
+        except OpenError as error:
+            if on_event is not None:
+                size = len(token) if isinstance(cast("object", token), str) else None
+                on_event(Rejected.of(error, now=now, size=size, **_named(request)))
+            raise
+        if on_event is not None:
+            on_event(
+                Opened(
+                    key_id=turn.key_id,
+                    token_id=turn.token_id,
+                    size=len(token),
+                    age=now - turn.issued_at,
+                    flow=turn.flow,
+                    round=turn.round,
+                    **_named(request),
+                )
+            )
         return turn
-
-    def _open(
-        self, token: str, principal: Principal | None, request: Request | None, now: float
-    ) -> Continuation:
-        authentic = self._sealer.open(token, now)  # 1 to 5
-        return check(  # 6 to 11
-            authentic, now, self._audience, self._leeway, self._max_rounds, principal, request
-        )
 
     def _require_open_flow(self, round_: int, deadline: int, now: float) -> None:
         if round_ > self._max_rounds:

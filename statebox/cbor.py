@@ -85,6 +85,31 @@ def read_head(data: bytes, position: int, major: int) -> tuple[int, int]:
     return value, end
 
 
+def content_at(data: bytes, position: int, end: int, major: int) -> int:
+    """Find the content of a byte or text string that reaches exactly to an end.
+
+    Args:
+        data: The bytes.
+        position: Where the string's head begins.
+        end: Where its content has to end.
+        major: 0x40 for a byte string, 0x60 for text.
+
+    Returns:
+        The position of the content.
+
+    Raises:
+        ValueError: Another type, another length, or a longer head than needed.
+    """
+    length = end - position - 2
+    # The commonest head by far: two bytes.
+    if 24 <= length < 0x100 and data[position] == major | 24 and data[position + 1] == length:
+        return position + 2
+    length, start = read_head(data, position, major)
+    if start + length != end:
+        raise ValueError("the data ends early or late")
+    return start
+
+
 def encode_state(state: object) -> bytes:
     """Encode a state.
 
@@ -124,10 +149,7 @@ def decode_state(data: bytes) -> State:
         ValueError: It is not that encoding of such a state.
     """
     if data[:1] >= b"\x60" and data[:1] < b"\x80":  # text: as above
-        length, start = read_head(data, 0, 0x60)
-        if start + length != len(data):
-            raise ValueError("the data ends early or late")
-        return data[start:].decode()
+        return data[content_at(data, 0, len(data), 0x60) :].decode()
     try:
         state: object = cbor2.loads(data)
     except Exception as error:  # deny on error: whatever a decoder raises, the state is refused

@@ -83,11 +83,11 @@ def check(
         _refuse(TooManyRoundsError(f"round {round_} of a flow"), claims, opened)
     # 10
     presented = None if principal is None else slot.principal_tag(principal)
-    if not _same(sealed_for, presented):
+    if sealed_for is not presented and not _same(sealed_for, presented):
         _refuse(PrincipalError(_drift("principal", sealed_for, presented)), claims, opened)
     # 11
     presented = None if request is None else request_cbor(request)
-    if not _same(sealed_with, presented):
+    if sealed_with is not presented and not _same(sealed_with, presented):
         _refuse(RequestError(_drift("request", sealed_with, presented)), claims, opened)
     return Continuation(claims, state, slot.key.kid, message)
 
@@ -106,7 +106,7 @@ def request_cbor(request: Request) -> bytes:
 # INVARIANT: compared in constant time, as bytes.
 def _same(sealed: bytes | None, presented: bytes | None) -> bool:
     if sealed is None or presented is None:
-        return sealed is presented
+        return False
     return hmac.compare_digest(sealed, presented)
 
 
@@ -119,8 +119,8 @@ def _drift(what: str, sealed: bytes | None, presented: bytes | None) -> str:
 
 
 def _refuse(error: ClaimError, claims: Claims, opened: Opened) -> NoReturn:
-    error.key_id = opened.slot.key.kid
-    error.token_id = token_id(opened.message)
+    error.key_id = opened[1].key.kid
+    error.token_id = token_id(opened[2])
     error.flow = claims.flow.hex()
     error.round = claims.round
     error.issued_at = claims.issued_at

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from statebox.cbor import head, read_head
+from statebox.cbor import content_at, head, read_head
 from statebox.keys import A256GCM
 
 PREFIX: Final = "sb1."
@@ -196,7 +196,7 @@ class Envelope:
         body = head(0x40, len(payload)) + payload
         return b"%b%b%b%b" % (self._start, body, _MAC_HEAD, self._tag(body))
 
-    def content_at(self, message: bytes) -> int:
+    def check_frame(self, message: bytes) -> int:
         """Check that a message is the one encoding of its parts, and find its content.
 
         Args:
@@ -208,21 +208,23 @@ class Envelope:
         Raises:
             ValueError: A length has a longer form, there is no room for a tag, or bytes are left.
         """
-        length, at = read_head(message, self._body_at, 0x40)
-        end = at + length
+        end = len(message)
         if self.encrypted:
-            if end == len(message) and length >= TAG_BYTES:
-                return at
-        elif end + 2 + MAC_BYTES == len(message) and message.startswith(_MAC_HEAD, end):
+            at = content_at(message, self._body_at, end, 0x40)
+            if end - at < TAG_BYTES:
+                raise ValueError("no room for a tag")
             return at
-        raise ValueError("the message ends early or late")
+        end -= len(_MAC_HEAD) + MAC_BYTES
+        if not message.startswith(_MAC_HEAD, end):
+            raise ValueError("no tag of 32 bytes")
+        return content_at(message, self._body_at, end, 0x40)
 
     def open(self, message: bytes, at: int) -> bytes | None:
         """Authenticate a message.
 
         Args:
             message: A message whose frame was checked.
-            at: From `content_at`.
+            at: From `check_frame`.
 
         Returns:
             The payload, or None if the tag does not match.
@@ -235,10 +237,10 @@ class Envelope:
             except InvalidTag:
                 return None
         # INVARIANT: the tag is compared in constant time, before a byte of the payload is used.
-        expected = self._tag(message[self._body_at : -2 - MAC_BYTES])
+        expected = self._tag(message[self._body_at : -len(_MAC_HEAD) - MAC_BYTES])
         if not hmac.compare_digest(expected, message[-MAC_BYTES:]):
             return None
-        return message[at : -2 - MAC_BYTES]
+        return message[at : -len(_MAC_HEAD) - MAC_BYTES]
 
     def _tag(self, payload_item: bytes) -> bytes:
         mac = self._mac.copy()

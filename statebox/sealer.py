@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple, final
+from typing import Final, TypeAlias, final
 
 from statebox.bindings import Principal, principal_mac, principal_tag
 from statebox.envelope import (
@@ -62,12 +62,8 @@ class Slot:
         return principal_tag(self._principal, principal)
 
 
-class Opened(NamedTuple):
-    """An authenticated payload, the key that sealed it, and the message it came in."""
-
-    payload: bytes
-    slot: Slot
-    message: bytes
+Opened: TypeAlias = tuple[bytes, Slot, bytes]
+"""An authenticated payload, the key that sealed it, and the message it came in."""
 
 
 @final
@@ -189,7 +185,7 @@ class Sealer:
             # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the bytes
             # that are looked up name both, and only a key of that algorithm has them.
             slot = self._look().slots.get(start_of(message)) or self._find(message)
-            at = slot.envelope.content_at(message)
+            at = slot.envelope.check_frame(message)
         except ValueError:
             raise MalformedTokenError("the text is not a token of this format") from None
         # 4: the key.
@@ -202,7 +198,7 @@ class Sealer:
         payload = slot.envelope.open(message, at)
         if payload is None:
             raise AuthenticationError("the token's tag does not match", key_id=key.kid)
-        return tuple.__new__(Opened, (payload, slot, message))  # half the time of Opened(...)
+        return payload, slot, message
 
     def _look(self) -> _Table:
         ring = self._source.current()

@@ -78,12 +78,12 @@ class StateboxCodec:
                 that caused it; the SDK logs that and keeps it from the wire.
         """
         try:
-            opened = self._sealer.open(token, self._sealer.clock())
+            payload, slot, _ = self._sealer.open(token, self._sealer.clock())
             try:
-                return decode_claims(opened.payload)
+                return decode_claims(payload)
             except ValueError:
                 raise MalformedTokenError(
-                    "the payload holds no claims of the SDK", key_id=opened.slot.key.kid
+                    "the payload holds no claims of the SDK", key_id=slot.key.kid
                 ) from None
         except OpenError as error:
             raise InvalidRequestState(error.code) from error
