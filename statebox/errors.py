@@ -57,6 +57,10 @@ class SealError(StateboxError):
         self.code = code
         self.path = path
 
+    def __reduce__(self) -> tuple[type[SealError], tuple[str, str], dict[str, object]]:
+        # By default an error is made again of its message alone, and this one takes a code first.
+        return type(self), (self.code, self.message), self.__dict__
+
 
 class OpenError(StateboxError):
     """A token was refused. Every failure of `Statebox.open` is one of these.

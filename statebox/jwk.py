@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import cast
 
 from statebox.errors import KeyringError
@@ -45,19 +46,17 @@ def key_from_jwk(jwk: object) -> Key:
 
 
 def _secret(kid: str, text: object) -> bytes:
-    try:
-        if not isinstance(text, str):
-            raise ValueError
-        secret = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        # RFC 7515 §2: base64url, no padding; anything else is another text for the same bytes.
-        if base64.urlsafe_b64encode(secret).rstrip(b"=").decode("ascii") != text:
-            raise ValueError
-    except ValueError:
-        # `from None`: the original error may quote the secret.
+    secret = b""
+    if isinstance(text, str):
+        # The decoder's error holds the secret: it is over before ours is raised, and no context of it.
+        with suppress(ValueError):
+            secret = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+    # RFC 7515 §2: base64url, no padding; anything else is another text for the same bytes.
+    if not secret or base64.urlsafe_b64encode(secret).rstrip(b"=").decode("ascii") != text:
         raise KeyringError(
             f"key {kid}: k is not base64url without padding",
             hint="Copy the member whole, as RFC 7518 §6.4 writes it.",
-        ) from None
+        )
     return secret
 
 

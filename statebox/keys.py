@@ -91,7 +91,7 @@ class Key:
         require_time(kid, "nbf", nbf)
         require_time(kid, "exp", exp)
         if revoked is not None:
-            require_time(kid, "revoked_at", revoked.revoked_at)
+            _require_revocation(kid, revoked)
         start = nbf if nbf is not None else iat if iat is not None else 0
         if exp is not None and exp <= start:
             raise KeyringError(
@@ -269,6 +269,15 @@ def _require_secret(kid: str, secret: object) -> None:
         raise KeyringError(
             f"key {kid}: the secret is not at least {MIN_SECRET_BYTES} bytes",
             hint="Let `statebox keys rotate` make the secret, or take 32 bytes from a CSPRNG.",
+        )
+
+
+def _require_revocation(kid: str, value: object) -> None:
+    at = value.revoked_at if isinstance(value, Revocation) else None
+    if require_time(kid, "revoked_at", at) is None:
+        raise KeyringError(
+            f"key {kid}: revoked is not a Revocation with its time",
+            hint="Write Revocation(revoked_at, reason), the time in whole seconds since 1970.",
         )
 
 
