@@ -29,7 +29,7 @@ and `statebox.testing`. Everything else is private.
 
 from statebox.bindings import Request as Request
 from statebox.box import Statebox as Statebox
-from statebox.claims import Continuation as Continuation
+from statebox.continuation import Continuation as Continuation
 from statebox.errors import AudienceError as AudienceError
 from statebox.errors import AuthenticationError as AuthenticationError
 from statebox.errors import ClaimError as ClaimError

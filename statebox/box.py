@@ -13,7 +13,8 @@ from typing import Self, Unpack, cast, final
 from statebox.bindings import Principal, Request
 from statebox.cbor import State, UnsupportedValueError, encode_state
 from statebox.checks import check, request_cbor
-from statebox.claims import FLOW_BYTES, TIME_LIMIT, Continuation, encode_payload, token_id
+from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout, token_id
+from statebox.continuation import Continuation
 from statebox.envelope import IV_BYTES, from_text
 from statebox.errors import KeyringError, OpenError, SealError
 from statebox.events import Hook, Opened, Rejected, Sealed, SealFailed, safe
@@ -59,6 +60,7 @@ class Statebox:
 
     __slots__ = (
         "_audience",
+        "_layout",
         "_leeway",
         "_max_flow_age",
         "_max_rounds",
@@ -81,6 +83,7 @@ class Statebox:
         on_event: Hook | None = None,
     ) -> None:
         self._audience = require_audience(audience)
+        self._layout = Layout(self._audience)
         self._sealer = Sealer(keyring, max_token_chars=max_token_chars, clock=clock)
         self._ttl = require_ttl(ttl, self._sealer.ring())
         self._max_flow_age = seconds("max_flow_age", max_flow_age, least=1)
@@ -204,8 +207,7 @@ class Statebox:
             self._require_open_flow(round_, deadline, now)
         if not 0 <= issued_at <= deadline < TIME_LIMIT:
             raise ValueError("the clock gives no time in seconds since 1970")
-        payload = encode_payload(
-            self._audience,
+        payload = self._layout.encode(
             min(issued_at + (self._ttl if ttl is None else self.require_ttl(ttl)), deadline),
             issued_at,
             flow,
@@ -251,7 +253,7 @@ class Statebox:
         try:
             opened = self._sealer.open(token, now)  # 1 to 5
             turn = check(  # 6 to 11
-                opened, now, self._audience, self._leeway, self._max_rounds, principal, request
+                opened, now, self._layout, self._leeway, self._max_rounds, principal, request
             )
         except OpenError as error:
             if on_event is not None:

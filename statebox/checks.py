@@ -6,12 +6,12 @@ Steps 1 to 5 are `Sealer.open`. No other room knows the order.
 from __future__ import annotations
 
 import hmac
-import math
 from typing import NoReturn
 
 from statebox.bindings import Principal, Request
 from statebox.cbor import decode_state
-from statebox.claims import Claims, Continuation, decode_payload, token_id
+from statebox.claims import Claims, Fields, Layout, token_id
+from statebox.continuation import Continuation
 from statebox.errors import (
     AudienceError,
     ClaimError,
@@ -29,7 +29,7 @@ from statebox.sealer import Opened
 def check(
     opened: Opened,
     now: float,
-    audience: bytes,
+    layout: Layout,
     leeway: int,
     max_rounds: int,
     principal: Principal | None,
@@ -40,7 +40,7 @@ def check(
     Args:
         opened: The payload, with the key that sealed it.
         now: Seconds since 1970.
-        audience: UTF-8 bytes of the name of this service.
+        layout: How payloads of this service lie.
         leeway: How far iat may lie ahead, in seconds.
         max_rounds: How many rounds a flow may have.
         principal: Who presents the token; None: nobody known.
@@ -54,30 +54,31 @@ def check(
         TypeError: The principal or the request is of no such kind.
     """
     payload, slot, message = opened
+    bound_to = None if request is None else request_cbor(request)
     # 6: the shape, the state included, so that a token is never half trusted.
     try:
-        claims = decode_payload(payload)
-        state = decode_state(claims.state)
+        claims = layout.decode(payload, bound_to)
+        audience, expires_at, issued_at, flow, round_, deadline, sealed_for, sealed_with, raw = (
+            claims
+        )
+        state = decode_state(raw)
     except ValueError:
         error = MalformedTokenError(
             "the payload is not of the one allowed shape", key_id=slot.key.kid
         )
         error.token_id = token_id(message)
         raise error from None
-    name, expires_at, issued_at, _, round_, deadline, sealed_for, sealed_with, _ = claims
     # 7
-    if name != audience:
+    if audience != layout.audience:
         _refuse(AudienceError("sealed for another audience"), claims, opened)
-    # 8
-    if issued_at > now + leeway:
-        ahead = math.ceil(issued_at - now)
+    # 8. INVARIANT: said as what has to hold, so that a clock that gives NaN opens nothing.
+    if not issued_at <= now + leeway:
+        ahead = f"{issued_at - now:.0f}"  # which also writes what is not finite
         _refuse(FutureTokenError(f"issued {ahead} s ahead of this clock"), claims, opened)
-    if now >= expires_at:
-        late = int(now - expires_at)
-        _refuse(ExpiredTokenError(f"expired {late} s ago"), claims, opened)
-    if now >= deadline:
-        late = int(now - deadline)
-        _refuse(ExpiredFlowError(f"the flow ended {late} s ago"), claims, opened)
+    if not now < expires_at:
+        _refuse(ExpiredTokenError(f"expired {now - expires_at:.0f} s ago"), claims, opened)
+    if not now < deadline:
+        _refuse(ExpiredFlowError(f"the flow ended {now - deadline:.0f} s ago"), claims, opened)
     # 9
     if round_ > max_rounds:
         _refuse(TooManyRoundsError(f"round {round_} of a flow"), claims, opened)
@@ -86,10 +87,11 @@ def check(
     if sealed_for is not presented and not _same(sealed_for, presented):
         _refuse(PrincipalError(_drift("principal", sealed_for, presented)), claims, opened)
     # 11
-    presented = None if request is None else request_cbor(request)
-    if sealed_with is not presented and not _same(sealed_with, presented):
-        _refuse(RequestError(_drift("request", sealed_with, presented)), claims, opened)
-    return Continuation(claims, state, slot.key.kid, message)
+    if sealed_with is not bound_to and not _same(sealed_with, bound_to):
+        _refuse(RequestError(_drift("request", sealed_with, bound_to)), claims, opened)
+    return Continuation(
+        state, flow, round_, issued_at, expires_at, deadline, audience, slot.key.kid, message
+    )
 
 
 def request_cbor(request: Request) -> bytes:
@@ -118,7 +120,8 @@ def _drift(what: str, sealed: bytes | None, presented: bytes | None) -> str:
     return f"bound to another {what}"
 
 
-def _refuse(error: ClaimError, claims: Claims, opened: Opened) -> NoReturn:
+def _refuse(error: ClaimError, fields: Fields, opened: Opened) -> NoReturn:
+    claims = Claims(*fields)
     error.key_id = opened[1].key.kid
     error.token_id = token_id(opened[2])
     error.flow = claims.flow.hex()

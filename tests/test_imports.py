@@ -20,7 +20,7 @@ FLOORS = (
     {"statebox.errors", "statebox.cbor"},
     {"statebox.keys", "statebox.files", "statebox.events"},
     {"statebox.jwk", "statebox.bindings", "statebox.envelope", "statebox.claims"},
-    {"statebox.keyring"},
+    {"statebox.keyring", "statebox.continuation"},
     {"statebox.sources", "statebox.replay", "statebox.limits"},
     {"statebox.sealer"},
     {"statebox.checks"},

@@ -23,7 +23,7 @@ from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
 from statebox.bindings import Request
 from statebox.box import Statebox
-from statebox.claims import Continuation
+from statebox.continuation import Continuation
 from statebox.errors import (
     ClaimError,
     MalformedTokenError,
@@ -114,7 +114,9 @@ class StateboxBoundary:
             )
             # A box of another program, with this ring and audience, may seal other states.
             if not isinstance(turn.state, str):
-                raise MalformedTokenError("the state is not text", key_id=turn.key_id)
+                error = MalformedTokenError("the state is not text", key_id=turn.key_id)
+                error.token_id = turn.token_id
+                raise error
         except StateboxError as error:  # a KeyringError of a live source as well: deny on error
             _refuse(this_round.method, error)
         return turn
