@@ -56,7 +56,10 @@ class Request:
     ) -> None:
         if type(method) is not str or type(target) is not str:
             raise TypeError("a Request's method and target are text")
-        method.encode(), target.encode()
+        if not isinstance(cast("object", arguments), Mapping | None):
+            raise TypeError("a Request's arguments are a map")
+        for text in (method, target):
+            text.encode()  # UnicodeEncodeError is a ValueError
         digest = hashlib.sha256(normalized(arguments or {})).digest()[:BINDING_BYTES]
         put = object.__setattr__
         put(self, "method", method)
@@ -84,13 +87,12 @@ class Request:
             TypeError: A member is of the wrong type.
             ValueError: The arguments are nested deeper than 64 levels.
         """
+        if not isinstance(cast("object", params), Mapping | None):
+            raise TypeError("a request's params are a map")
         members = params or {}
         if method == "resources/read":
             return cls(method, members.get("uri", ""))
-        arguments = members.get("arguments")
-        if arguments is not None and not isinstance(arguments, Mapping):
-            raise TypeError("a request's arguments are a map")
-        return cls(method, members.get("name", ""), cast("Mapping[str, Any] | None", arguments))
+        return cls(method, members.get("name", ""), members.get("arguments"))
 
     def __eq__(self, other: object) -> bool:
         return self.cbor == other.cbor if isinstance(other, Request) else NotImplemented
@@ -100,6 +102,14 @@ class Request:
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Request is immutable")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("a Request is immutable")
+
+    def __setstate__(self, state: tuple[None, dict[str, object]]) -> None:
+        # How a copy or a pickle fills the slots, past __setattr__.
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"Request({self.method!r}, {self.target!r}, digest={self.digest.hex()})"

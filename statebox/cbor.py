@@ -8,8 +8,8 @@ for both directions which values there are, so that sealing refuses what opening
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Final, TypeAlias, cast
+from collections.abc import Callable, Iterable
+from typing import Final, NoReturn, TypeAlias, cast
 
 import cbor2
 
@@ -21,6 +21,18 @@ MAX_DEPTH: Final = 64
 _WIDTH: Final = (1, 2, 4, 8)  # bytes after a head's first, from the additional information 24 on
 _LEAST: Final = (24, 0x100, 0x10000, 0x1_0000_0000)  # what a shorter form would not hold
 _PLAIN: Final = frozenset({str, int, bool, bytes, type(None)})
+_SHOWN: Final = 40  # characters of a key, in the path to a value
+
+
+def _refused(_decoder: object, _immutable: bool, /) -> NoReturn:  # noqa: FBT001 - as cbor2 calls it
+    raise ValueError("a reference")
+
+
+# INVARIANT: no value stands for another (tags 28 and 29, 25 and 256): 100 bytes of references make
+# a state whose check would not end.
+_NO_REFERENCES: Final[dict[int, Callable[[object, bool], NoReturn]]] = dict.fromkeys(
+    (25, 28, 29, 256), _refused
+)
 
 
 class UnsupportedValueError(ValueError):
@@ -151,7 +163,7 @@ def decode_state(data: bytes) -> State:
     if data[:1] >= b"\x60" and data[:1] < b"\x80":  # text: as above
         return data[content_at(data, 0, len(data), 0x60) :].decode()
     try:
-        state: object = cbor2.loads(data)
+        state: object = cbor2.loads(data, semantic_decoders=_NO_REFERENCES)
     except Exception as error:  # deny on error: whatever a decoder raises, the state is refused
         raise ValueError("not CBOR") from error
     if type(state) not in _PLAIN:
@@ -192,8 +204,11 @@ def _pairs(value: object) -> Iterable[tuple[object, object]]:
 
 def _step(key: object) -> str:
     if type(key) is int:
-        return f"[{key}]"
-    return f".{key}" if cast("str", key).isidentifier() else f"[{ascii(key)[:40]}]"
+        # Python writes no number of more than some thousand digits.
+        return f"[{key}]" if key.bit_length() <= 64 else "[a number beyond 64 bits]"
+    name = cast("str", key)
+    plain = len(name) <= _SHOWN and name.isidentifier()
+    return f".{name}" if plain else f"[{ascii(name)[:_SHOWN]}]"
 
 
 def _find_bad_text(value: object) -> None:

@@ -192,7 +192,7 @@ class Sealer:
         key = slot.key
         if key.revoked is not None:
             raise RevokedKeyError("the token's key was revoked", key_id=key.kid)
-        if key.exp is not None and key.exp <= now:
+        if key.exp is not None and not now < key.exp:  # true for NaN
             raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
         # 5: authentication. Nothing of the payload is used or reported before it.
         payload = slot.envelope.open(message, at)
