@@ -6,7 +6,8 @@ No message, hint or attribute ever holds a token, a state, a principal or a secr
 Two rules give the tree its shape:
 
 * What is found before a token is authenticated says nothing of the token's content.
-* What is found after it is a `ClaimError`, and only that may name a flow, a round or a time.
+* What is found after it, a `ClaimError` or a failure of single use, may name a flow, a round and
+  a time; nothing else does.
 """
 
 from __future__ import annotations
@@ -68,6 +69,11 @@ class OpenError(StateboxError):
     Attributes:
         key_id: The kid that the token names, where the ring has such a key; else None.
         token_id: 32 hex digits that name the token in logs, once it has been authenticated.
+        flow: 16 hex digits, the same in every round of a flow. This and what follows is None
+            until the token has been authenticated, so for all but a `ClaimError` and single use.
+        round: The round within the flow, from 1.
+        issued_at: Seconds since 1970.
+        expires_at: Seconds since 1970.
     """
 
     code = "open"
@@ -76,6 +82,10 @@ class OpenError(StateboxError):
         super().__init__(message, hint=hint)
         self.key_id = key_id
         self.token_id: str | None = None
+        self.flow: str | None = None
+        self.round: int | None = None
+        self.issued_at: int | None = None
+        self.expires_at: int | None = None
 
 
 class MalformedTokenError(OpenError):
@@ -135,23 +145,9 @@ class GuardUnavailableError(OpenError):
 
 
 class ClaimError(OpenError):
-    """A token is authentic, but it is not for here, for now, for this user or this request.
-
-    Attributes:
-        flow: 16 hex digits, the same in every round of a flow.
-        round: The round within the flow, from 1.
-        issued_at: Seconds since 1970.
-        expires_at: Seconds since 1970.
-    """
+    """A token is authentic, but it is not for here, for now, for this user or this request."""
 
     code = "claim"
-
-    def __init__(self, message: str, *, hint: str | None = None, key_id: str | None = None) -> None:
-        super().__init__(message, hint=hint, key_id=key_id)
-        self.flow: str | None = None
-        self.round: int | None = None
-        self.issued_at: int | None = None
-        self.expires_at: int | None = None
 
 
 class AudienceError(ClaimError):

@@ -1,8 +1,8 @@
 """What happened, as plain values for one hook: for logs, metrics and alerts.
 
-Give `Statebox`, a live source or a guard an `on_event=` callable and it is called with an `Event`
-for everything below, on the thread and in the moment it happens; so it should be quick. What it
-raises is logged and goes no further. `statebox.otel.metrics()` makes such a hook out of
+Give `Statebox` or a live source an `on_event=` callable and it is called with an `Event` for
+everything below, on the thread and in the moment it happens; so it should be quick. What it raises
+is logged and goes no further. `statebox.otel.metrics()` makes such a hook out of
 OpenTelemetry's instruments; `log_event` is one that writes a log line an event.
 
 No event holds a token, a state, a principal or a secret. `target` is a tool's name or a resource's
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final, Self, TypeAlias, cast
 
-from statebox.errors import ClaimError, OpenError
+from statebox.errors import OpenError
 
 logger: Final = logging.getLogger("statebox.events")
 
@@ -112,15 +112,14 @@ class Rejected:
         Returns:
             The event.
         """
-        issued_at = error.issued_at if isinstance(error, ClaimError) else None
         return cls(
             code=error.code,
             size=size,
             key_id=error.key_id,
             token_id=error.token_id,
-            flow=error.flow if isinstance(error, ClaimError) else None,
-            round=error.round if isinstance(error, ClaimError) else None,
-            age=None if issued_at is None else now - issued_at,
+            flow=error.flow,
+            round=error.round,
+            age=None if error.issued_at is None else now - error.issued_at,
             method=method,
             target=target,
         )
