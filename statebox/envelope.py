@@ -87,7 +87,7 @@ def from_text(token: str) -> bytes:
     if token[-1] not in _LAST[rest]:
         raise ValueError("a length or a last character that base64url does not have")
     # ... and no character stands for another: see _TO_BASE64. UnicodeEncodeError is a ValueError.
-    text = token[len(PREFIX) :].encode("ascii").translate(_TO_BASE64)
+    text = token[4:].encode().translate(_TO_BASE64)
     return binascii.a2b_base64(text + _PADDING[rest], strict_mode=True)
 
 
@@ -150,8 +150,8 @@ def start_of(message: bytes) -> bytes:
     if len(message) < 4:
         return b""
     length = message[2]
-    end = 4 + message[3] if length == 0x58 else 3 + (length & 0x1F)
-    return message[: end + len(_IV_HEADER if message[0] == 0xD0 else _NO_HEADER)]
+    end = 4 + message[3] if length == 0x58 else length - 0x3D
+    return message[: end + 3 if message[0] == 0xD0 else end + 1]
 
 
 class Envelope:

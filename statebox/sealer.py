@@ -6,9 +6,10 @@ Every kind of payload passes here, statebox's own and the SDK's, so there is one
 from __future__ import annotations
 
 import hmac
+import math
 import time
 from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from typing import Final, NoReturn, TypeAlias, final
 
 from statebox.bindings import Principal, principal_mac, principal_tag
 from statebox.envelope import (
@@ -41,19 +42,20 @@ _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state ha
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
-    __slots__ = ("_envelope", "_principal", "key")
+    __slots__ = ("_principal", "ends", "envelope", "key")
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self._envelope: Envelope | None = None
+        # From when it opens nothing, in seconds since 1970; a revoked key: never did.
+        self.ends = -math.inf if key.revoked else math.inf if key.exp is None else key.exp
+        self.envelope: Envelope | None = None
         self._principal: hmac.HMAC | None = None
 
-    @property
-    def envelope(self) -> Envelope:
-        """The key's envelope."""
-        if self._envelope is None:
-            self._envelope = Envelope(self.key.kid, self.key.alg, self.key.derive(self.key.alg))
-        return self._envelope
+    def derive(self) -> Envelope:
+        """Derive the key's envelope, and keep it."""
+        key = self.key
+        self.envelope = Envelope(key.kid, key.alg, key.derive(key.alg))
+        return self.envelope
 
     def principal_tag(self, principal: Principal) -> bytes:
         """Hash a principal under this key."""
@@ -102,7 +104,7 @@ class Sealer:
         KeyringError: The source has no ring to give.
     """
 
-    __slots__ = ("_max_chars", "_source", "_table", "clock")
+    __slots__ = ("_live", "_max_chars", "_source", "_table", "clock")
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class Sealer:
         elif not (hasattr(keyring, "current") and hasattr(keyring, "reread")):
             raise TypeError("keyring is a Keyring or a live source; for a path: from_source()")
         self._source: Source = keyring
+        self._live = not isinstance(keyring, FixedSource)
         self._max_chars = max_token_chars
         self._table = _Table(keyring.current())
         self.clock = clock
@@ -148,7 +151,7 @@ class Sealer:
         Raises:
             SealError: `too_large`: the token would be longer than the cap.
         """
-        token = to_text(slot.envelope.seal(payload, iv))
+        token = to_text((slot.envelope or slot.derive()).seal(payload, iv))
         # INVARIANT: nothing is sealed that this configuration would not open.
         if len(token) > self._max_chars:
             raise SealError(
@@ -179,33 +182,38 @@ class Sealer:
             raise TokenTooLargeError(
                 f"the token has {len(token)} characters, the cap is {self._max_chars}"
             )
+        table = self._look() if self._live else self._table
         # 2 and 3: the text form, the frame, the header.
         try:
             message = from_text(token)
             # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the bytes
             # that are looked up name both, and only a key of that algorithm has them.
-            slot = self._look().slots.get(start_of(message)) or self._find(message)
-            at = slot.envelope.check_frame(message)
+            slot = table.slots.get(start_of(message)) or self._find(message)
+            envelope = slot.envelope or slot.derive()
+            at = envelope.check_frame(message)
         except ValueError:
             raise MalformedTokenError("the text is not a token of this format") from None
         # 4: the key.
-        key = slot.key
+        if now >= slot.ends:
+            self._refuse_key(slot.key)
+        # 5: authentication. Nothing of the payload is used or reported before it.
+        payload = envelope.open(message, at)
+        if payload is None:
+            raise AuthenticationError("the token's tag does not match", key_id=slot.key.kid)
+        return payload, slot, message
+
+    def _replace(self, ring: Keyring) -> _Table:
+        self._table = table = _Table(ring)
+        return table
+
+    def _refuse_key(self, key: Key) -> NoReturn:
         if key.revoked is not None:
             raise RevokedKeyError("the token's key was revoked", key_id=key.kid)
-        if key.exp is not None and not now < key.exp:  # true for NaN
-            raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
-        # 5: authentication. Nothing of the payload is used or reported before it.
-        payload = slot.envelope.open(message, at)
-        if payload is None:
-            raise AuthenticationError("the token's tag does not match", key_id=key.kid)
-        return payload, slot, message
+        raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
 
     def _look(self) -> _Table:
         ring = self._source.current()
-        table = self._table
-        if table.ring is not ring:
-            table = self._table = _Table(ring)
-        return table
+        return self._table if self._table.ring is ring else self._replace(ring)
 
     def _find(self, message: bytes) -> Slot:
         frame = parse_frame(message)
@@ -213,9 +221,8 @@ class Sealer:
             raise ValueError("the frame and its header contradict each other")
         # Another replica may seal already under a key that this one has not read yet.
         ring = self._source.reread()
-        if ring is not self._table.ring:
-            self._table = _Table(ring)
-        slot = self._table.slots.get(start_of(message))
+        table = self._table if self._table.ring is ring else self._replace(ring)
+        slot = table.slots.get(start_of(message))
         if slot is None:
             raise UnknownKeyError("the ring has no key under the token's header")
         return slot
