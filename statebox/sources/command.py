@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, ClassVar, Final, final
+from typing import IO, ClassVar, Final, cast, final
 
 from statebox.errors import KeyringError
 from statebox.files import MAX_BYTES
@@ -85,14 +85,13 @@ class CommandReader:
                 hint="Give the program's whole path, or put its folder on PATH.",
             ) from None
         try:
-            return self._output(process, time.monotonic() + self._timeout)
+            with cast("IO[bytes]", process.stdout) as pipe:  # asked for above
+                return self._output(process, pipe, time.monotonic() + self._timeout)
         finally:
             _end(process)
 
-    def _output(self, process: subprocess.Popen[bytes], deadline: float) -> bytes:
-        stdout = process.stdout
-        assert stdout is not None  # noqa: S101 - a pipe was asked for
-        data = _read_all(stdout, lambda: deadline - time.monotonic())
+    def _output(self, process: subprocess.Popen[bytes], pipe: IO[bytes], deadline: float) -> bytes:
+        data = _read_all(pipe, lambda: deadline - time.monotonic())
         if data is None:
             raise KeyringError(
                 f"{self.name} wrote no end within {self._timeout:g} s", hint=_BY_HAND
@@ -127,8 +126,6 @@ def _read_all(pipe: IO[bytes], left: Callable[[], float]) -> bytes | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.stdout is not None:
-        process.stdout.close()
     if process.returncode is None:  # not waited for yet, so the number is still this one's
         # One that runs as another user may not be ended: not waited for without end.
         with suppress(ProcessLookupError, PermissionError):

@@ -19,8 +19,8 @@ from statebox.keyring import Keyring
 
 logger: Final = logging.getLogger("statebox.sources")
 
-PATIENCE: Final = 0.05  # seconds that one unknown kid waits at most for a read in progress
-IDLE_PATIENCE: Final = 1.0  # seconds that callers wait for a read after a long idle time
+PATIENCE: Final = 1.0  # seconds that a caller who needs a newer ring waits for it at most ...
+SLOW_PATIENCE: Final = 0.05  # ... and for a slow place, where made-up kids could use up the time
 
 
 class Source(Protocol):
@@ -157,7 +157,7 @@ class LiveSource:
         if self._monotonic() >= self._reread_due:
             self._begin(unknown_kid=True)
         # Another one's read may be the one that brings the key.
-        self._wait(PATIENCE)
+        self._wait(SLOW_PATIENCE if self._reader.slow else PATIENCE)
         return self._ring
 
     def _look(self) -> None:
@@ -166,7 +166,7 @@ class LiveSource:
         # After hours without a request the ring may be far out of date, so sealing waits for a
         # slow source: for one second in all, however slow it is.
         if self._reader.slow and late > 2 * self._interval:
-            self._wait(self._started + IDLE_PATIENCE - self._monotonic())
+            self._wait(self._started + PATIENCE - self._monotonic())
 
     def _begin(self, *, unknown_kid: bool) -> None:
         lock = self._own_lock()

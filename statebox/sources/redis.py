@@ -85,8 +85,6 @@ class RedisReader:
                 decode_responses=False,
             ) as client:
                 yield client
-        except redis.WatchError:
-            raise  # what a writer watches is its own affair
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
             # The class only: the message may repeat the URL, or what was stored.
             raise KeyringError(
