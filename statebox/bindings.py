@@ -6,15 +6,15 @@ that a readable token does not tell who its user is.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import math
-from collections.abc import Mapping, Sequence
-from hmac import HMAC
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from operator import itemgetter
-from typing import Any, Final, NoReturn, Self, TypeAlias, cast, final
+from typing import Any, Final, Self, TypeAlias, cast, final
 
 import cbor2
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
 
 from statebox.cbor import MAX_DEPTH, head
 from statebox.keys import Key
@@ -25,6 +25,10 @@ Principal: TypeAlias = str | Sequence[str]
 METHODS: Final = {"tools/call": 1, "prompts/get": 2, "resources/read": 3}
 BINDING_BYTES: Final = 16
 
+Put: TypeAlias = Callable[[bytes], None]
+
+_METHOD_ITEMS: Final = {method: bytes((number,)) for method, number in METHODS.items()}
+_SHORT: Final = tuple(bytes((0x60 + length,)) for length in range(24))  # heads of short texts
 _NAN: Final = b"\xf9\x7e\x00"
 _INFINITIES: Final = {float("inf"): b"\xf9\x7c\x00", float("-inf"): b"\xf9\xfc\x00"}
 
@@ -44,32 +48,43 @@ class Request:
             surrogate, which no token can carry.
     """
 
-    __slots__ = ("cbor", "digest", "method", "target")
-
-    method: str
-    target: str
-    digest: bytes
-    cbor: bytes
+    # Slots behind read-only properties, as a Continuation has them.
+    __slots__ = ("_cbor", "_digest", "_method", "_target")
 
     def __init__(
         self, method: str, target: str, arguments: Mapping[str, Any] | None = None
     ) -> None:
         if type(method) is not str or type(target) is not str:
             raise TypeError("a Request's method and target are text")
-        if not isinstance(cast("object", arguments), Mapping | None):
-            raise TypeError("a Request's arguments are a map")
-        for text in (method, target):
-            text.encode()  # UnicodeEncodeError is a ValueError
-        digest = hashlib.sha256(normalized(arguments or {})).digest()[:BINDING_BYTES]
-        put = object.__setattr__
-        put(self, "method", method)
-        put(self, "target", target)
-        put(self, "digest", digest)
-        put(
-            self,
-            "cbor",
-            b"\x83%b%b\x50%b" % (_method_cbor(method), _text_cbor(target), digest),
-        )
+        method_item = _METHOD_ITEMS.get(method) or _text_item(method)
+        target_item = _text_item(target)
+        if method_item[0] >> 5 == 2 or target_item[0] >> 5 == 2:
+            raise ValueError("a Request's method and target hold no lone surrogate")
+        digest = sha256(normalized(arguments) if arguments else b"\xa0").digest()[:BINDING_BYTES]
+        self._method = method
+        self._target = target
+        self._digest = digest
+        self._cbor = b"\x83%b%b\x50%b" % (method_item, target_item, digest)
+
+    @property
+    def method(self) -> str:
+        """The JSON-RPC method."""
+        return self._method
+
+    @property
+    def target(self) -> str:
+        """The tool's or prompt's name, or the resource's uri."""
+        return self._target
+
+    @property
+    def digest(self) -> bytes:
+        """The first 16 bytes of SHA-256 over the normalized arguments (format, section 5)."""
+        return self._digest
+
+    @property
+    def cbor(self) -> bytes:
+        """`[method, target, digest]` as it stands in a payload (format, section 4)."""
+        return self._cbor
 
     @classmethod
     def from_params(cls, method: str, params: Mapping[str, Any] | None) -> Self:
@@ -87,9 +102,9 @@ class Request:
             TypeError: A member is of the wrong type.
             ValueError: The arguments are nested deeper than 64 levels.
         """
-        if not isinstance(cast("object", params), Mapping | None):
+        members: Mapping[str, Any] = {} if params is None else params
+        if not isinstance(members, dict | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError("a request's params are a map")
-        members = params or {}
         if method == "resources/read":
             return cls(method, members.get("uri", ""))
         return cls(method, members.get("name", ""), members.get("arguments"))
@@ -99,17 +114,6 @@ class Request:
 
     def __hash__(self) -> int:
         return hash(self.cbor)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Request is immutable")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("a Request is immutable")
-
-    def __setstate__(self, state: tuple[None, dict[str, object]]) -> None:
-        # How a copy or a pickle fills the slots, past __setattr__.
-        for name, value in state[1].items():
-            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"Request({self.method!r}, {self.target!r}, digest={self.digest.hex()})"
@@ -127,18 +131,21 @@ def principal_cbor(principal: Principal) -> bytes:
     Raises:
         TypeError: It is neither, or a part is not text.
     """
-    parts: object = (principal,) if isinstance(principal, str) else principal
-    if not isinstance(parts, list | tuple):
+    if isinstance(principal, str):
+        return b"\x81" + _text_item(principal)
+    if not isinstance(principal, list | tuple):
         raise TypeError("a principal is text or a list of texts; pass None to bind to nobody")
-    items = [_text_cbor(part) for part in cast("list[object]", parts) if isinstance(part, str)]
-    if len(items) != len(cast("list[object]", parts)):
-        raise TypeError("every part of a principal is text")
-    return head(0x80, len(items)) + b"".join(items)
+    items = [head(0x80, len(principal))]
+    for part in cast("list[object]", principal):
+        if not isinstance(part, str):
+            raise TypeError("every part of a principal is text")
+        items.append(_text_item(part))
+    return b"".join(items)
 
 
 def principal_mac(key: Key) -> HMAC:
     """Prepare a key's principal hash once; `principal_tag` copies it for every use."""
-    return hmac.new(key.derive("principal"), digestmod="sha256")
+    return HMAC(key.derive("principal"), SHA256())
 
 
 def principal_tag(mac: HMAC, principal: Principal) -> bytes:
@@ -156,14 +163,14 @@ def principal_tag(mac: HMAC, principal: Principal) -> bytes:
     """
     mac = mac.copy()
     mac.update(principal_cbor(principal))
-    return mac.digest()[:BINDING_BYTES]
+    return mac.finalize()[:BINDING_BYTES]
 
 
-def normalized(value: object) -> bytes:
+def normalized(arguments: object) -> bytes:
     """Encode JSON-like arguments so that equal ones give equal bytes (format, section 5).
 
     Args:
-        value: null, bool, int, float, str, bytes, list, tuple or a map with text keys.
+        arguments: A map with text keys; in it null, bool, int, float, str, list, tuple and maps.
 
     Returns:
         Deterministic CBOR (RFC 8949 §4.2.1), where numbers that are equal are one number.
@@ -172,60 +179,53 @@ def normalized(value: object) -> bytes:
         TypeError: A value is of another type.
         ValueError: It is nested deeper than 64 levels.
     """
+    if not isinstance(arguments, Mapping):
+        raise TypeError("a Request's arguments are a map")
     out: list[bytes] = []
-    _append(out, value, MAX_DEPTH)
+    _map(out.append, cast("Mapping[object, object]", arguments), MAX_DEPTH)
     return b"".join(out)
 
 
-def _append(out: list[bytes], value: object, room: int) -> None:
-    kind = type(value)
-    if kind is str:
-        out.append(_text_cbor(cast("str", value)))
-    elif kind is int:
-        number = cast("int", value)
-        out.append(head(0, number) if 0 <= number < 1 << 32 else cbor2.dumps(number))
-    elif value is None:
-        out.append(b"\xf6")
-    elif kind is bool:
-        out.append(b"\xf5" if value else b"\xf4")
-    elif kind is float:
-        out.append(_number(cast("float", value)))
+def _map(put: Put, members: Mapping[object, object], room: int) -> None:
     # INVARIANT: depth is checked before anything is encoded; the arguments are the client's, and
     # an encoder that recurses on them would take the process down.
-    elif room == 0:
+    if not room:
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels")
-    elif isinstance(value, Mapping):
-        _append_map(out, cast("Mapping[object, object]", value), room)
-    elif isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        out.append(head(0x80, len(items)))
-        for item in items:
-            _append(out, item, room - 1)
-    else:
-        _append_rare(out, value)
+    pairs: list[tuple[bytes, object]] = []
+    for key, item in members.items():
+        if not isinstance(key, str):
+            raise TypeError("a map in the arguments has text keys")
+        pairs.append((_text_item(key), item))
+    pairs.sort(key=itemgetter(0))  # RFC 8949 §4.2.1: the bytewise order of the encoded keys
+    put(head(0xA0, len(pairs)))
+    for name, item in pairs:
+        put(name)
+        _value(put, item, room)
 
 
-def _append_map(out: list[bytes], members: Mapping[object, object], room: int) -> None:
-    if not all(isinstance(key, str) for key in members):
-        raise TypeError("a map in the arguments has text keys")
-    out.append(head(0xA0, len(members)))
-    # RFC 8949 §4.2.1: the bytewise order of the encoded keys.
-    pairs = [(_text_cbor(cast("str", key)), item) for key, item in members.items()]
-    for key, item in sorted(pairs, key=itemgetter(0)):
-        out.append(key)
-        _append(out, item, room - 1)
-
-
-def _append_rare(out: list[bytes], value: object) -> None:
-    # Subclasses, as of an Enum: what counts is the number or the text.
+def _value(put: Put, value: object, room: int) -> None:
     if isinstance(value, str):
-        out.append(_text_cbor(str.__str__(value)))
+        put(_text_item(value))
+    elif value is None or isinstance(value, bool):
+        put(b"\xf6" if value is None else b"\xf5" if value else b"\xf4")
     elif isinstance(value, int):
-        out.append(cbor2.dumps(int(value)))
+        put(head(0, value) if 0 <= value < 1 << 32 else cbor2.dumps(int(value)))
     elif isinstance(value, float):
-        out.append(_number(float(value)))
+        put(_number(value))
+    elif isinstance(value, list | tuple):
+        _list(put, cast("Sequence[object]", value), room - 1)
+    elif isinstance(value, Mapping):
+        _map(put, cast("Mapping[object, object]", value), room - 1)
     else:
         raise TypeError(f"an argument is of type {type(value).__name__}, which JSON does not have")
+
+
+def _list(put: Put, items: Sequence[object], room: int) -> None:
+    if not room:
+        raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels")
+    put(head(0x80, len(items)))
+    for item in items:
+        _value(put, item, room)
 
 
 def _number(number: float) -> bytes:
@@ -233,19 +233,14 @@ def _number(number: float) -> bytes:
         return cbor2.dumps(int(number))
     if math.isnan(number):
         return _NAN
-    return _INFINITIES.get(number) or cbor2.dumps(number)
+    return _INFINITIES.get(number) or cbor2.dumps(float(number))
 
 
-def _text_cbor(text: str) -> bytes:
+def _text_item(text: str) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError:
         # A lone surrogate, which JSON can carry and UTF-8 cannot: a byte string keeps it apart.
         data = text.encode("utf-8", "surrogatepass")
         return head(0x40, len(data)) + data
-    return head(0x60, len(data)) + data
-
-
-def _method_cbor(method: str) -> bytes:
-    number = METHODS.get(method)
-    return _text_cbor(method) if number is None else head(0, number)
+    return (_SHORT[len(data)] if len(data) < 24 else head(0x60, len(data))) + data

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hmac import HMAC
 
 from statebox.cbor import content_at, head, read_head
 from statebox.keys import A256GCM
@@ -175,7 +177,7 @@ class Envelope:
             self._aad = b"\x83\x68Encrypt0" + wrapped + b"\x40"  # RFC 9052 §5.3: Enc_structure
             self._body_at = len(self._start) + IV_BYTES
         else:
-            self._mac = hmac.new(content_key, digestmod="sha256")
+            self._mac = HMAC(content_key, SHA256())
             # RFC 9052 §6.3: MAC_structure, up to the payload; hashed once, copied for every token.
             self._mac.update(b"\x84\x64MAC0" + wrapped + b"\x40")
             self._body_at = len(self._start)
@@ -245,7 +247,7 @@ class Envelope:
     def _tag(self, payload_item: bytes) -> bytes:
         mac = self._mac.copy()
         mac.update(payload_item)
-        return mac.digest()
+        return mac.finalize()
 
 
 def _bytes(message: bytes, at: int) -> tuple[bytes, int]:

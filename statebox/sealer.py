@@ -5,11 +5,12 @@ Every kind of payload passes here, statebox's own and the SDK's, so there is one
 
 from __future__ import annotations
 
-import hmac
 import math
 import time
 from collections.abc import Callable
 from typing import Final, NoReturn, TypeAlias, final
+
+from cryptography.hazmat.primitives.hmac import HMAC
 
 from statebox.bindings import Principal, principal_mac, principal_tag
 from statebox.envelope import (
@@ -49,7 +50,7 @@ class Slot:
         # From when it opens nothing, in seconds since 1970; a revoked key: never did.
         self.ends = -math.inf if key.revoked else math.inf if key.exp is None else key.exp
         self.envelope: Envelope | None = None
-        self._principal: hmac.HMAC | None = None
+        self._principal: HMAC | None = None
 
     def derive(self) -> Envelope:
         """Derive the key's envelope, and keep it."""
