@@ -60,7 +60,7 @@ class Request:
         target_item = _text_item(target)
         if method_item[0] >> 5 == 2 or target_item[0] >> 5 == 2:
             raise ValueError("a Request's method and target hold no lone surrogate")
-        digest = sha256(normalized(arguments) if arguments else b"\xa0").digest()[:BINDING_BYTES]
+        digest = sha256(normalized({} if arguments is None else arguments)).digest()[:BINDING_BYTES]
         self._method = method
         self._target = target
         self._digest = digest
