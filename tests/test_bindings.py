@@ -333,8 +333,9 @@ def test_a_request_can_be_copied_and_pickled() -> None:
 
 
 def test_a_request_is_no_other_type() -> None:
-    assert REQUEST != REQUEST.cbor
-    assert REQUEST != "refund"
+    made = Request("tools/call", "refund")
+    assert made != made.cbor
+    assert made != "refund"
 
 
 # --- principals ---------------------------------------------------------------------------------
