@@ -59,7 +59,7 @@ class Request:
         method_item = _METHOD_ITEMS.get(method) or _text_item(method)
         target_item = _text_item(target)
         if method_item[0] >> 5 == 2 or target_item[0] >> 5 == 2:
-            raise ValueError("a Request's method and target hold no lone surrogate")
+            raise ValueError("a Request's method and target are UTF-8: surrogates not allowed")
         digest = sha256(normalized({} if arguments is None else arguments)).digest()[:BINDING_BYTES]
         self._method = method
         self._target = target
