@@ -193,8 +193,12 @@ class Statebox:
         after: Continuation | None,
         ttl: float | None,
     ) -> str:
+        if after is not None and type(after) is not Continuation:
+            raise TypeError("after is a Continuation, as open() gave it")
         sealer = self._sealer
         now = sealer.clock()
+        if not 0 <= now < TIME_LIMIT:  # true for NaN
+            raise ValueError("the clock gives no time in seconds since 1970")
         slot = sealer.active(now)
         fresh = os.urandom(IV_BYTES + FLOW_BYTES)
         issued_at = int(now)
@@ -205,8 +209,8 @@ class Statebox:
             flow, round_ = bytes.fromhex(after.flow), after.round + 1
             deadline = after.deadline
             self._require_open_flow(round_, deadline, now)
-        if not 0 <= issued_at <= deadline < TIME_LIMIT:
-            raise ValueError("the clock gives no time in seconds since 1970")
+        if deadline >= TIME_LIMIT:
+            raise ValueError("the flow would end after the last time that a token can carry")
         payload = self._layout.encode(
             min(issued_at + (self._ttl if ttl is None else self.require_ttl(ttl)), deadline),
             issued_at,
@@ -251,15 +255,23 @@ class Statebox:
         now = self._sealer.clock()
         on_event = self._on_event
         try:
-            opened = self._sealer.open(token, now)  # 1 to 5
             turn = check(  # 6 to 11
-                opened, now, self._layout, self._leeway, self._max_rounds, principal, request
+                self._sealer.open(token, now),  # 1 to 5
+                now,
+                self._layout,
+                self._leeway,
+                self._max_rounds,
+                principal,
+                request,
             )
         except OpenError as error:
             if on_event is not None:
                 size = len(token) if isinstance(cast("object", token), str) else None
                 on_event(Rejected.of(error, now=now, size=size, **_named(request)))
-            raise
+            # INVARIANT: nothing that was decrypted can be reached from the error. A report of it
+            # may show the variables of every frame, and those below this one hold the state.
+            error.__context__ = None
+            raise error.with_traceback(None) from None
         if on_event is not None:
             on_event(
                 Opened(
