@@ -307,9 +307,9 @@ def test_a_method_or_target_that_no_token_can_carry_is_a_value_error(text: str) 
 @pytest.mark.parametrize("name", ["method", "target", "digest", "cbor", "new"])
 def test_a_request_never_changes(name: str) -> None:
     made = Request("tools/call", "refund")
-    with pytest.raises(AttributeError, match="immutable"):
+    with pytest.raises(AttributeError, match="no setter|no deleter|no attribute"):
         setattr(made, name, "x")
-    with pytest.raises(AttributeError, match="immutable"):
+    with pytest.raises(AttributeError, match="no setter|no deleter|no attribute"):
         delattr(made, name)
     assert made == Request("tools/call", "refund")
 
