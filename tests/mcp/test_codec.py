@@ -194,7 +194,7 @@ def test_a_principal_of_parts_keeps_their_borders(ring: Keyring) -> None:
         assert security.bind_principal is not None
         return security.bind_principal(context())
 
-    names: list[Principal] = ["alice", ["alice"], ["al", "ice"], ["alice", ""], '["alice"]']
+    names: list[Principal] = ["alice", ["alice"], ["al", "ice"], ["alice", ""], '["al","ice"]']
     assert bound("alice") == bound(["alice"])
     assert len({bound(name) for name in names}) == len(names) - 1
     assert bound(None) is None

@@ -11,7 +11,7 @@ from statebox.cbor import State
 from statebox.mcp import StateboxCodec
 
 # 90 bytes of the JSON text that a handler, or the SDK's own resolver, makes its state of.
-STATE: dict[str, State] = {
+STATE: State = {
     "step": "confirm",
     "order": "ORD-7001",
     "cents": 1500,
