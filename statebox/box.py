@@ -197,7 +197,7 @@ class Statebox:
             raise TypeError("after is a Continuation, as open() gave it")
         sealer = self._sealer
         now = sealer.clock()
-        if not 0 <= now < TIME_LIMIT:  # true for NaN
+        if not 0 <= now < TIME_LIMIT - self._max_flow_age:  # true for NaN
             raise ValueError("the clock gives no time in seconds since 1970")
         slot = sealer.active(now)
         fresh = os.urandom(IV_BYTES + FLOW_BYTES)
@@ -209,8 +209,6 @@ class Statebox:
             flow, round_ = bytes.fromhex(after.flow), after.round + 1
             deadline = after.deadline
             self._require_open_flow(round_, deadline, now)
-        if deadline >= TIME_LIMIT:
-            raise ValueError("the flow would end after the last time that a token can carry")
         payload = self._layout.encode(
             min(issued_at + (self._ttl if ttl is None else self.require_ttl(ttl)), deadline),
             issued_at,
@@ -253,7 +251,6 @@ class Statebox:
             TypeError: The principal or the request is of no such kind.
         """
         now = self._sealer.clock()
-        on_event = self._on_event
         try:
             turn = check(  # 6 to 11
                 self._sealer.open(token, now),  # 1 to 5
@@ -265,15 +262,14 @@ class Statebox:
                 request,
             )
         except OpenError as error:
-            if on_event is not None:
+            if self._on_event is not None:
                 size = len(token) if isinstance(cast("object", token), str) else None
-                on_event(Rejected.of(error, now=now, size=size, **_named(request)))
-            # INVARIANT: nothing that was decrypted can be reached from the error. A report of it
-            # may show the variables of every frame, and those below this one hold the state.
+                self._on_event(Rejected.of(error, now=now, size=size, **_named(request)))
+            # INVARIANT: nothing decrypted can be reached from it: the frames below hold the state.
             error.__context__ = None
             raise error.with_traceback(None) from None
-        if on_event is not None:
-            on_event(
+        if self._on_event is not None:
+            self._on_event(
                 Opened(
                     key_id=turn.key_id,
                     token_id=turn.token_id,

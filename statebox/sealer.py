@@ -195,7 +195,7 @@ class Sealer:
         except ValueError:
             raise MalformedTokenError("the text is not a token of this format") from None
         # 4: the key.
-        if now >= slot.ends:
+        if not now < slot.ends:  # true for NaN
             self._refuse_key(slot.key)
         # 5: authentication. Nothing of the payload is used or reported before it.
         payload = envelope.open(message, at)
