@@ -40,8 +40,8 @@ STRANGERS = {
 
 # What is neither ours nor Python's, and the rooms that may import it at the top of a file ...
 OUTSIDE = {
-    "cryptography": {"statebox"},
-    "cbor2": {"statebox"},
+    "cryptography": {"statebox", "statebox_cli"},
+    "cbor2": {"statebox", "statebox_cli"},
     "click": {"statebox_cli"},
     "rich": {"statebox_cli"},
     "mcp": {"statebox.mcp", "statebox_cli"},

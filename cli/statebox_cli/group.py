@@ -89,6 +89,7 @@ class CommandGroup(click.Group):
     def _run(self, arguments: list[str], extra: dict[str, Any]) -> int:
         # Asked of the arguments themselves: an error in them is also to be one JSON object.
         as_json = "--json" in arguments
+        ctx: click.Context | None = None
         try:
             with self.make_context("statebox", list(arguments), **extra) as ctx:
                 self.invoke(ctx)
@@ -102,5 +103,7 @@ class CommandGroup(click.Group):
         except KeyboardInterrupt:
             return _INTERRUPTED
         except Exception as error:  # noqa: BLE001 - a traceback could show a secret
-            return output.report(error, as_json=as_json)
+            name = ctx.invoked_subcommand if ctx else None
+            command = self.get_command(ctx, name) if ctx and name else None
+            return output.report(error, command, as_json=as_json)
         return 0

@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import click
 
-from statebox.bindings import Request
+from statebox import Keyring, Request
 from statebox.claims import TIME_LIMIT
-from statebox.keyring import Keyring
-from statebox_cli.output import InputError
+from statebox.sources import open_source
+from statebox_cli.find import Call, call_of
+from statebox_cli.output import InputError, note
 
 MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 
@@ -137,7 +138,7 @@ def principal_option(function: _F) -> _F:
 
 
 def request_option(function: _F) -> _F:
-    """Add `--request FILE`; the command gets `request: str | None`, for `load_request`."""
+    """Add `--request FILE`; the command gets `request: str | None`, for `load_call`."""
     return click.option(
         "--request",
         metavar="FILE",
@@ -159,7 +160,7 @@ def load_keyring(source: str) -> Keyring:
     """Read a ring once from where `--keyring` says.
 
     Args:
-        source: A path, or `file:PATH`.
+        source: A path, or `file: env: cmd: redis:` and a place.
 
     Returns:
         The ring.
@@ -167,7 +168,7 @@ def load_keyring(source: str) -> Keyring:
     Raises:
         KeyringError: It cannot be read, or is no keyring.
     """
-    return Keyring.load(source.removeprefix("file:"))
+    return open_source(source).current()
 
 
 def read_input(path: str) -> bytes:
@@ -196,7 +197,27 @@ def read_input(path: str) -> bytes:
     return data
 
 
-def load_request(path: str | None) -> Request | None:
+def read_token(path: str) -> str:
+    """Read a token from a file or from stdin; trim the blanks around it, and say so.
+
+    Args:
+        path: The file; `-` is stdin.
+
+    Returns:
+        The token, of any content.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    if path == "-" and sys.stdin.isatty():
+        note("waiting for a token on stdin")
+    text = read_input(path).decode("utf-8", "replace")
+    if text.strip() != text:
+        note("the token had blanks around it, which were trimmed")
+    return text.strip()
+
+
+def load_call(path: str | None) -> Call | None:
     """Read the JSON-RPC request of `--request FILE`.
 
     Args:
@@ -206,24 +227,27 @@ def load_request(path: str | None) -> Request | None:
         The request, or None.
 
     Raises:
-        InputError: It cannot be read, or is not a JSON-RPC request.
+        InputError: It cannot be read, or is no JSON-RPC request that a token can be bound to.
     """
     if path is None:
         return None
     try:
-        message: object = json.loads(read_input(path))
-        if isinstance(message, dict):
-            members = cast("dict[str, Any]", message)
-            method, params = members.get("method"), members.get("params")
-            if isinstance(method, str) and (params is None or isinstance(params, dict)):
-                return Request.from_params(method, cast("dict[str, Any] | None", params))
-        raise ValueError
+        call = call_of(json.loads(read_input(path)))
+        if call is None:
+            raise ValueError
+        request_of(call)
     except (ValueError, TypeError, RecursionError):
         # `from None`: the decoder's error carries the whole document.
         raise InputError(
             f"{path} is not a JSON-RPC request",
             hint='Give the whole message: {"method": "tools/call", "params": {...}}.',
         ) from None
+    return call
+
+
+def request_of(call: Call | None) -> Request | None:
+    """Give the request that tokens are bound to."""
+    return None if call is None else Request.from_params(call.method, call.params)
 
 
 def principal_of(parts: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -235,8 +259,3 @@ def principal_of(parts: tuple[str, ...]) -> tuple[str, ...] | None:
     if parts and not any(parts):
         raise InputError("the principal is empty", hint="Leave --principal out to bind to nobody.")
     return parts or None
-
-
-def stdin_is_terminal() -> bool:
-    """Tell whether reading stdin would wait for a person to type."""
-    return sys.stdin.isatty()

@@ -16,7 +16,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -69,6 +69,18 @@ class InputError(click.UsageError):
         self.hint = hint
 
 
+class Command(click.Command):
+    """A command whose JSON has more members than `error`, even where it ends with one.
+
+    Args:
+        blank: Those members, as they are then.
+    """
+
+    def __init__(self, *args: Any, blank: Mapping[str, object], **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **kwargs)
+        self.blank = blank
+
+
 class Problem(NamedTuple):
     """An error as it is shown: in JSON with these names, on a terminal as two lines.
 
@@ -109,17 +121,18 @@ def note(message: str, hint: str | None = None) -> None:
         message: One line.
         hint: What to do about it, if anything.
     """
-    click.echo(f"statebox: {_mannered(message)}", err=True)
+    click.echo(f"statebox: {_said(message)}", err=True)
     if hint:
-        click.echo(f"hint: {_mannered(hint)}", err=True)
+        click.echo(f"hint: {_said(hint)}", err=True)
 
 
-def report(error: Exception, *, as_json: bool) -> int:
+def report(error: Exception, command: click.Command | None, *, as_json: bool) -> int:
     """Write the error that a command ended with.
 
     Args:
         error: Any exception. The message of one that is neither ours nor click's is not shown,
             for it may hold what is secret.
+        command: The command that was called, if it came so far.
         as_json: Whether `--json` was given: then the object goes to stdout as well.
 
     Returns:
@@ -127,7 +140,8 @@ def report(error: Exception, *, as_json: bool) -> int:
     """
     problem = problem_of(error)
     if as_json:
-        emit({"error": problem._asdict()}, "", as_json=True)
+        blank: Mapping[str, object] = command.blank if isinstance(command, Command) else {}
+        emit({**blank, "error": problem._asdict()}, "", as_json=True)
     else:
         note(problem.message, problem.hint)
     if problem.code == "unexpected" and os.environ.get("STATEBOX_DEBUG"):
@@ -196,7 +210,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def _mannered(sentence: str) -> str:
-    line = printable(" ".join(sentence.split())).removesuffix(".")
-    # A name or an acronym at the start keeps its capitals.
-    return line if line[1:2].isupper() else line[:1].lower() + line[1:]
+def lowered(sentence: str) -> str:
+    """Begin a sentence in lower case, unless it begins with a name in capitals."""
+    return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]
+
+
+def _said(sentence: str) -> str:
+    return lowered(printable(" ".join(sentence.split())).removesuffix("."))
