@@ -11,6 +11,7 @@ import hashlib
 import re
 import secrets
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Self, final
 
@@ -26,6 +27,7 @@ ALGORITHMS: Final = (A256GCM, HS256)
 MIN_SECRET_BYTES: Final = 32
 TIME_LIMIT: Final = 1 << 40  # seconds; format.md §4 keeps every time below it
 
+_KID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"  # none is taken for another
 _KID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}", re.ASCII)
 
 
@@ -115,14 +117,17 @@ class Key:
         kid: str | None = None,
         now: float | None = None,
         nbf: int | None = None,
+        taken: Container[str] = (),
     ) -> Self:
         """Make a key with a fresh random secret of 32 bytes.
 
         Args:
             alg: `"A256GCM"` or `"HS256"`.
-            kid: The key's name; default: the date and 32 random bits, as `20261201-1f0c9a4e`.
+            kid: The key's name; default: four random letters and digits, as `k7qf`. It stands in
+                every token, so it is short, and a name that is used anew would mislead.
             now: Seconds since 1970; default: the system clock.
             nbf: From when it may seal, in seconds since 1970; default: now.
+            taken: Names that the default must not be: the kids of the ring it is for.
 
         Returns:
             The key. Its iat is now.
@@ -132,7 +137,9 @@ class Key:
         """
         moment = int(time.time() if now is None else now)
         if kid is None:
-            kid = f"{time.strftime('%Y%m%d', time.gmtime(moment))}-{secrets.token_hex(4)}"
+            kid = _fresh_kid()
+            while kid in taken:
+                kid = _fresh_kid()
         return cls(
             kid=kid,
             alg=alg,
@@ -247,6 +254,10 @@ class Key:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
+
+
+def _fresh_kid() -> str:
+    return "".join(secrets.choice(_KID_LETTERS) for _ in range(4))
 
 
 def require_kid(kid: object) -> str:

@@ -131,8 +131,16 @@ def test_a_generated_key_is_fresh_and_starts_now() -> None:
     one, two = (Key.generate(now=NOW + 0.75) for _ in range(2))
     assert not one.same_secret(two)
     assert one.kid != two.kid
-    assert re.fullmatch(r"20260921-[0-9a-f]{8}", one.kid)
+    assert re.fullmatch(r"[a-z2-9]{4}", one.kid)
     assert (one.alg, one.iat, one.nbf, one.exp, one.revoked) == ("A256GCM", NOW, NOW, None, None)
+
+
+def test_a_generated_key_has_a_name_that_is_not_taken() -> None:
+    class AllButOne:
+        def __contains__(self, kid: str) -> bool:
+            return kid[0] != "k"
+
+    assert Key.generate(taken=AllButOne()).kid[0] == "k"
 
 
 def test_a_generated_key_takes_the_name_the_algorithm_and_the_start_it_is_given() -> None:
