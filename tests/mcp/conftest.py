@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statebox import Keyring
+from statebox import Keyring, Statebox
 from tests.mcp.replicas import Replica, started
 from tests.mcp.rounds import Clock
 
@@ -21,6 +21,11 @@ def clock() -> Clock:
 @pytest.fixture(params=ALGORITHMS)
 def ring(request: pytest.FixtureRequest, clock: Clock) -> Keyring:
     return Keyring.generate(request.param, now=clock.now)
+
+
+@pytest.fixture
+def box(ring: Keyring, clock: Clock) -> Statebox:
+    return Statebox(ring, audience="billing", clock=clock)
 
 
 @pytest.fixture(scope="session")

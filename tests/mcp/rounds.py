@@ -1,14 +1,22 @@
 """Rounds without a wire: a request's context, and a chain that ends in a handler of the test's."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
 from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+
+from statebox import Request
+from statebox.mcp import StateboxBoundary
 
 ORDER = {"order": "ORD-7001", "cents": 1500}
 REFUND: dict[str, Any] = {"name": "refund", "arguments": ORDER}
+CALL = Request("tools/call", "refund", ORDER)
+STATE = '{"step":"confirm","secret":"sentinel-of-the-state"}'
 
 
 @dataclass
@@ -60,3 +68,55 @@ class Handler:
     def state(self) -> object:
         """The state that the last call was given."""
         return (self.seen[-1].params or {}).get("requestState")
+
+
+async def state_of(
+    boundary: StateboxBoundary, ctx: ServerRequestContext[Any, Any], state: object = STATE
+) -> str:
+    """Run a round that pauses; give the token that went out."""
+    result = await boundary(ctx, Handler(paused(state)))
+    assert isinstance(result, dict)
+    token = result["requestState"]
+    assert isinstance(token, str)
+    return token
+
+
+async def refusal(
+    boundary: StateboxBoundary,
+    ctx: ServerRequestContext[Any, Any],
+    caplog: pytest.LogCaptureFixture,
+) -> logging.LogRecord:
+    """Run a round whose state must be refused; give the one line that was logged."""
+    handler = Handler()
+    caplog.clear()
+    with pytest.raises(MCPError) as caught:
+        await boundary(ctx, handler)
+    assert handler.seen == []
+    assert caught.value.code == -32602
+    assert caught.value.message == "Invalid or expired requestState"
+    assert caught.value.data == {"reason": "invalid_request_state"}
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("statebox.mcp", "WARNING")
+    return record
+
+
+async def failure(
+    boundary: StateboxBoundary,
+    ctx: ServerRequestContext[Any, Any],
+    caplog: pytest.LogCaptureFixture,
+    result: HandlerResult,
+) -> logging.LogRecord:
+    """Run a round whose state cannot be sealed; give the one line that was logged."""
+    caplog.clear()
+    with pytest.raises(MCPError) as caught:
+        await boundary(ctx, Handler(result))
+    assert (caught.value.code, caught.value.message) == (-32603, "Internal error")
+    assert caught.value.data is None
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("statebox.mcp", "ERROR")
+    return record
+
+
+def code(record: logging.LogRecord) -> object:
+    """Give the code that a line names as its reason."""
+    return record.__dict__["statebox_code"]
