@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Self, Unpack, cast, final
+from typing import Self, Unpack, final
 
 from statebox.bindings import Principal, Request
 from statebox.cbor import State, UnsupportedValueError, encode_state
 from statebox.checks import check, request_cbor
-from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout, token_id
+from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout
 from statebox.continuation import Continuation
-from statebox.envelope import IV_BYTES, from_text
+from statebox.envelope import IV_BYTES
 from statebox.errors import KeyringError, OpenError, SealError
-from statebox.events import Hook, Opened, Rejected, Sealed, SealFailed, safe
+from statebox.events import Hook, safe
 from statebox.keyring import Keyring
 from statebox.limits import (
     DEFAULT_LEEWAY,
@@ -29,6 +29,12 @@ from statebox.limits import (
     require_rounds,
     require_ttl,
     seconds,
+)
+from statebox.reports import (
+    report_opened,
+    report_rejected,
+    report_seal_failed,
+    report_sealed,
 )
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
 from statebox.sources import Source, open_source
@@ -84,12 +90,14 @@ class Statebox:
     ) -> None:
         self._audience = require_audience(audience)
         self._layout = Layout(self._audience)
-        self._sealer = Sealer(keyring, max_token_chars=max_token_chars, clock=clock)
+        self._on_event = safe(on_event)
+        self._sealer = Sealer(
+            keyring, max_token_chars=max_token_chars, clock=clock, on_event=self._on_event
+        )
         self._ttl = require_ttl(ttl, self._sealer.ring())
         self._max_flow_age = seconds("max_flow_age", max_flow_age, least=1)
         self._leeway = seconds("leeway", leeway, least=0)
         self._max_rounds = require_rounds(max_rounds)
-        self._on_event = safe(on_event)
 
     @classmethod
     def from_source(
@@ -175,14 +183,7 @@ class Statebox:
             return self._seal(state, principal, request, after, ttl)
         except (SealError, KeyringError) as error:
             if self._on_event is not None:
-                self._on_event(
-                    SealFailed(
-                        code=error.code,
-                        flow=None if after is None else after.flow,
-                        round=None if after is None else after.round,
-                        **_named(request),
-                    )
-                )
+                self._on_event(report_seal_failed(error, after, request))
             raise
 
     def _seal(
@@ -221,16 +222,7 @@ class Statebox:
         )
         token = sealer.seal(slot, payload, fresh[:IV_BYTES])
         if self._on_event is not None:
-            self._on_event(
-                Sealed(
-                    key_id=slot.key.kid,
-                    token_id=token_id(from_text(token)),
-                    size=len(token),
-                    flow=flow.hex(),
-                    round=round_,
-                    **_named(request),
-                )
-            )
+            self._on_event(report_sealed(token, slot.key.kid, flow, round_, request))
         return token
 
     def open(
@@ -263,23 +255,12 @@ class Statebox:
             )
         except OpenError as error:
             if self._on_event is not None:
-                size = len(token) if isinstance(cast("object", token), str) else None
-                self._on_event(Rejected.of(error, now=now, size=size, **_named(request)))
+                self._on_event(report_rejected(error, now, token, request))
             # INVARIANT: nothing decrypted can be reached from it: the frames below hold the state.
             error.__context__ = None
             raise error.with_traceback(None) from None
         if self._on_event is not None:
-            self._on_event(
-                Opened(
-                    key_id=turn.key_id,
-                    token_id=turn.token_id,
-                    size=len(token),
-                    age=now - turn.issued_at,
-                    flow=turn.flow,
-                    round=turn.round,
-                    **_named(request),
-                )
-            )
+            self._on_event(report_opened(turn, now, token, request))
         return turn
 
     def _require_open_flow(self, round_: int, deadline: int, now: float) -> None:
@@ -295,13 +276,6 @@ class Statebox:
                 f"the flow ended {int(now - deadline)} s ago",
                 hint="Start the flow again, or raise max_flow_age.",
             )
-
-
-def _named(request: Request | None) -> dict[str, str]:
-    # For events. Of a wrong type it is refused elsewhere, with or without a hook.
-    if isinstance(request, Request):
-        return {"method": request.method, "target": request.target}
-    return {}
 
 
 def _somebody(principal: Principal) -> Principal:

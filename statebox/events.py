@@ -16,9 +16,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Final, Self, TypeAlias, cast
-
-from statebox.errors import OpenError
+from typing import Final, TypeAlias, cast
 
 logger: Final = logging.getLogger("statebox.events")
 
@@ -89,40 +87,6 @@ class Rejected:
     age: float | None = None
     method: str | None = None
     target: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        error: OpenError,
-        *,
-        now: float,
-        size: int | None,
-        method: str | None = None,
-        target: str | None = None,
-    ) -> Self:
-        """Describe a refusal.
-
-        Args:
-            error: Why the token was refused.
-            now: Seconds since 1970.
-            size: The token's length in characters, if it was text.
-            method: The method of the request that it came with.
-            target: That request's target.
-
-        Returns:
-            The event.
-        """
-        return cls(
-            code=error.code,
-            size=size,
-            key_id=error.key_id,
-            token_id=error.token_id,
-            flow=error.flow,
-            round=error.round,
-            age=None if error.issued_at is None else now - error.issued_at,
-            method=method,
-            target=target,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Every kind of payload passes here, statebox's own and the SDK's, so there is one
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -25,17 +26,25 @@ from statebox.envelope import (
 from statebox.errors import (
     AuthenticationError,
     ExpiredKeyError,
+    KeyringError,
     MalformedTokenError,
     RevokedKeyError,
     SealError,
     TokenTooLargeError,
     UnknownKeyError,
 )
+from statebox.events import Hook, KeyWearing
 from statebox.keyring import Keyring
 from statebox.keys import A256GCM, Key
 from statebox.sources import FixedSource, Source
 
+logger: Final = logging.getLogger("statebox.sealer")
+
 DEFAULT_MAX_TOKEN_CHARS: Final = 65536
+# SP 800-38D §8.3: with random ivs, a key seals at most 2^32 times. Each process of a fleet counts for
+# itself alone, so it speaks up early.
+MAX_USES: Final = 1 << 32
+WEARING: Final = 1 << 31
 _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state has about 180
 
 
@@ -43,10 +52,13 @@ _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state ha
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
-    __slots__ = ("_principal", "ends", "envelope", "key")
+    __slots__ = ("_principal", "alarm", "ends", "envelope", "key", "uses")
 
     def __init__(self, key: Key) -> None:
         self.key = key
+        # How often it sealed, at least: threads that seal at once may be counted as one.
+        self.uses = 0
+        self.alarm = WEARING if key.alg == A256GCM else math.inf
         # From when it opens nothing, in seconds since 1970; a revoked key: never did.
         self.ends = -math.inf if key.revoked else math.inf if key.exp is None else key.exp
         self.envelope: Envelope | None = None
@@ -75,9 +87,13 @@ class _Table:
 
     __slots__ = ("_active", "ring", "slots")
 
-    def __init__(self, ring: Keyring) -> None:
+    def __init__(self, ring: Keyring, former: dict[bytes, Slot] | None = None) -> None:
         self.ring = ring
         self.slots = {_start(key): Slot(key) for key in ring}
+        for name, slot in self.slots.items():
+            old = former.get(name) if former else None
+            if old and old.key.same_secret(slot.key):
+                slot.uses, slot.alarm = old.uses, old.alarm
         self._active: tuple[float, float, Slot | None] = (0.0, 0.0, None)
 
     def active(self, now: float) -> Slot:
@@ -98,6 +114,7 @@ class Sealer:
         keyring: The ring, or a live source of one.
         max_token_chars: The longest token to make or to read, in characters.
         clock: Gives the time in seconds since 1970.
+        on_event: Called with a `KeyWearing` when a key is to be replaced.
 
     Raises:
         TypeError: The keyring is neither.
@@ -105,7 +122,7 @@ class Sealer:
         KeyringError: The source has no ring to give.
     """
 
-    __slots__ = ("_live", "_max_chars", "_source", "_table", "clock")
+    __slots__ = ("_live", "_max_chars", "_on_event", "_source", "_table", "clock")
 
     def __init__(
         self,
@@ -113,6 +130,7 @@ class Sealer:
         *,
         max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
         clock: Callable[[], float] = time.time,
+        on_event: Hook | None = None,
     ) -> None:
         if type(max_token_chars) is not int or max_token_chars < _SMALLEST_CAP:
             raise ValueError(f"max_token_chars is a whole number of at least {_SMALLEST_CAP}")
@@ -124,6 +142,7 @@ class Sealer:
         self._live = not isinstance(keyring, FixedSource)
         self._max_chars = max_token_chars
         self._table = _Table(keyring.current())
+        self._on_event = on_event
         self.clock = clock
 
     def ring(self) -> Keyring:
@@ -151,7 +170,11 @@ class Sealer:
 
         Raises:
             SealError: `too_large`: the token would be longer than the cap.
+            KeyringError: The key has sealed as much as AES-GCM allows.
         """
+        slot.uses += 1
+        if slot.uses >= slot.alarm:
+            self._wear(slot)
         token = to_text((slot.envelope or slot.derive()).seal(payload, iv))
         # INVARIANT: nothing is sealed that this configuration would not open.
         if len(token) > self._max_chars:
@@ -204,8 +227,21 @@ class Sealer:
         return payload, slot, message
 
     def _replace(self, ring: Keyring) -> _Table:
-        self._table = table = _Table(ring)
+        self._table = table = _Table(ring, self._table.slots)
         return table
+
+    def _wear(self, slot: Slot) -> None:
+        kid = slot.key.kid
+        # INVARIANT: beyond this, two tokens with one iv are likely enough to lose the key.
+        if slot.uses > MAX_USES:
+            raise KeyringError(
+                f"key {kid} has sealed {MAX_USES} tokens, the most that AES-GCM allows",
+                hint="Run `statebox keys rotate`: a new key seals from then on.",
+            )
+        slot.alarm = MAX_USES + 1
+        logger.warning("key %s has sealed %d tokens of %d; rotate it", kid, slot.uses, MAX_USES)
+        if self._on_event is not None:
+            self._on_event(KeyWearing(key_id=kid, uses=slot.uses, limit=MAX_USES))
 
     def _refuse_key(self, key: Key) -> NoReturn:
         if key.revoked is not None:

@@ -21,7 +21,7 @@ FLOORS = (
     {"statebox.keys", "statebox.files", "statebox.events"},
     {"statebox.jwk", "statebox.bindings", "statebox.envelope", "statebox.claims"},
     {"statebox.keyring", "statebox.continuation"},
-    {"statebox.sources", "statebox.replay", "statebox.limits"},
+    {"statebox.sources", "statebox.replay", "statebox.limits", "statebox.reports"},
     {"statebox.sealer"},
     {"statebox.checks"},
     {"statebox.box"},
