@@ -179,10 +179,14 @@ class RedisGuard:
         return self._client
 
     def _make(self) -> Redis:
-        from redis.asyncio import BlockingConnectionPool, Redis
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
-
+        try:
+            from redis.asyncio import BlockingConnectionPool, Redis
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+        except ImportError:
+            raise ImportError(
+                'a RedisGuard needs redis-py: pip install "statebox[redis]"', name="redis"
+            ) from None
         pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - its **kwargs
             self._url,
             max_connections=_CONNECTIONS,
