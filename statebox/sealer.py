@@ -52,7 +52,7 @@ _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state ha
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
-    __slots__ = ("_principal", "alarm", "ends", "envelope", "key", "uses")
+    __slots__ = ("_last", "_principal", "alarm", "ends", "envelope", "key", "uses")
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -63,6 +63,7 @@ class Slot:
         self.ends = -math.inf if key.revoked else math.inf if key.exp is None else key.exp
         self.envelope: Envelope | None = None
         self._principal: HMAC | None = None
+        self._last: tuple[str | tuple[str, ...] | None, bytes] = (None, b"")
 
     def derive(self) -> Envelope:
         """Derive the key's envelope, and keep it."""
@@ -72,9 +73,17 @@ class Slot:
 
     def principal_tag(self, principal: Principal) -> bytes:
         """Hash a principal under this key."""
+        # A round opens and seals for one principal: the last answer is the next one's. Only what
+        # cannot change is kept, and what is compared in varying time is nothing secret.
+        last, tag = self._last
+        if principal == last:
+            return tag
         if self._principal is None:
             self._principal = principal_mac(self.key)
-        return principal_tag(self._principal, principal)
+        tag = principal_tag(self._principal, principal)
+        if isinstance(principal, str | tuple):
+            self._last = (principal, tag)
+        return tag
 
 
 Opened: TypeAlias = tuple[bytes, Slot, bytes]
