@@ -7,9 +7,8 @@ that a readable token does not tell who its user is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from operator import itemgetter
 from typing import Any, Final, Self, TypeAlias, cast, final
 
 import cbor2
@@ -24,8 +23,6 @@ Principal: TypeAlias = str | Sequence[str]
 
 METHODS: Final = {"tools/call": 1, "prompts/get": 2, "resources/read": 3}
 BINDING_BYTES: Final = 16
-
-Put: TypeAlias = Callable[[bytes], None]
 
 _METHOD_ITEMS: Final = {method: bytes((number,)) for method, number in METHODS.items()}
 _SHORT: Final = tuple(bytes((0x60 + length,)) for length in range(24))  # heads of short texts
@@ -181,51 +178,45 @@ def normalized(arguments: object) -> bytes:
     """
     if not isinstance(arguments, Mapping):
         raise TypeError("a Request's arguments are a map")
-    out: list[bytes] = []
-    _map(out.append, cast("Mapping[object, object]", arguments), MAX_DEPTH)
-    return b"".join(out)
+    return _map(cast("Mapping[object, object]", arguments), MAX_DEPTH)
 
 
-def _map(put: Put, members: Mapping[object, object], room: int) -> None:
+def _map(members: Mapping[object, object], room: int) -> bytes:
     # INVARIANT: depth is checked before anything is encoded; the arguments are the client's, and
     # an encoder that recurses on them would take the process down.
     if not room:
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels")
-    pairs: list[tuple[bytes, object]] = []
+    pairs: list[bytes] = []
     for key, item in members.items():
         if not isinstance(key, str):
             raise TypeError("a map in the arguments has text keys")
-        pairs.append((_text_item(key), item))
-    pairs.sort(key=itemgetter(0))  # RFC 8949 §4.2.1: the bytewise order of the encoded keys
-    put(head(0xA0, len(pairs)))
-    for name, item in pairs:
-        put(name)
-        _value(put, item, room)
+        pairs.append(_text_item(key) + _item(item, room))
+    # RFC 8949 §4.2.1: the bytewise order of the encoded keys. No item is the beginning of another,
+    # so the keys decide the order of the pairs.
+    pairs.sort()
+    return head(0xA0, len(pairs)) + b"".join(pairs)
 
 
-def _value(put: Put, value: object, room: int) -> None:
+def _item(value: object, room: int) -> bytes:
     if isinstance(value, str):
-        put(_text_item(value))
-    elif value is None or isinstance(value, bool):
-        put(b"\xf6" if value is None else b"\xf5" if value else b"\xf4")
-    elif isinstance(value, int):
-        put(head(0, value) if 0 <= value < 1 << 32 else cbor2.dumps(int(value)))
-    elif isinstance(value, float):
-        put(_number(value))
-    elif isinstance(value, list | tuple):
-        _list(put, cast("Sequence[object]", value), room - 1)
-    elif isinstance(value, Mapping):
-        _map(put, cast("Mapping[object, object]", value), room - 1)
-    else:
-        raise TypeError(f"an argument is of type {type(value).__name__}, which JSON does not have")
+        return _text_item(value)
+    if value is None or isinstance(value, bool):
+        return b"\xf6" if value is None else b"\xf5" if value else b"\xf4"
+    if isinstance(value, int):
+        return head(0, value) if 0 <= value < 1 << 32 else cbor2.dumps(int(value))
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list | tuple):
+        return _list(cast("Sequence[object]", value), room - 1)
+    if isinstance(value, Mapping):
+        return _map(cast("Mapping[object, object]", value), room - 1)
+    raise TypeError(f"an argument is of type {type(value).__name__}, which JSON does not have")
 
 
-def _list(put: Put, items: Sequence[object], room: int) -> None:
+def _list(items: Sequence[object], room: int) -> bytes:
     if not room:
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels")
-    put(head(0x80, len(items)))
-    for item in items:
-        _value(put, item, room)
+    return head(0x80, len(items)) + b"".join([_item(item, room) for item in items])
 
 
 def _number(number: float) -> bytes:
