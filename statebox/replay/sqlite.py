@@ -105,10 +105,8 @@ class SQLiteGuard:
             raise _unavailable(error) from error
 
     async def aclose(self) -> None:
-        """Close the file, after what is under way. The guard is of no use afterwards."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._close)
-        self._thread.shutdown(wait=False)
+        """Close the file, after what is under way. The guard opens it if it is used again."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
 
     def _consume(self, token_id: str, expires_at: int, issued_at: int | None) -> bool:
         now = self._clock()
