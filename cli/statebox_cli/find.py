@@ -11,8 +11,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from statebox_cli.anatomy import is_cut_short, is_whole
 from statebox_cli.mend import mend
@@ -34,8 +33,7 @@ _MOST_STARTS: Final = 20  # of JSON in one line
 _MOST_LINES: Final = 2000  # of one wrapped token
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """The request beside a token.
 
     Attributes:
@@ -47,8 +45,7 @@ class Call:
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A requestState, and how it was found.
 
     Attributes:
@@ -111,7 +108,7 @@ def _in_text(text: str, room: int) -> Iterator[Found]:
 
 def _labelled(label: str, founds: Iterator[Found]) -> Iterator[Found]:
     for found in founds:
-        yield replace(found, where=f"{label}: {found.where}")
+        yield found._replace(where=f"{label}: {found.where}")
 
 
 def _in_json(value: object, room: int) -> Iterator[Found]:

@@ -11,8 +11,9 @@ import binascii
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
 
 from statebox.cbor import State
 
@@ -27,8 +28,7 @@ _PASETO: Final = re.compile(r"v[1-4]\.(local|public)\.[A-Za-z0-9_-]+(\.[A-Za-z0-
 _LONGEST_JSON: Final = 1 << 20  # characters of a text that is tried as JSON
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
+class Foreign(NamedTuple):
     """A token of another program, as far as it can be read without a key.
 
     Attributes:
@@ -50,7 +50,7 @@ class Foreign:
     message: bytes
     alg: str | None = None
     kid: str | None = None
-    parts: dict[str, int] = field(default_factory=dict[str, int])
+    parts: Mapping[str, int] = MappingProxyType({})
     protected: bytes = b""
     tag: bytes = b""
     claims: dict[str, Any] | None = None

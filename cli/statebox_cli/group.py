@@ -87,21 +87,28 @@ class CommandGroup(click.Group):
         sys.exit(self._run(arguments, extra))
 
     def _run(self, arguments: list[str], extra: dict[str, Any]) -> int:
+        try:
+            code = self._outcome(arguments, extra)
+            sys.stdout.flush()  # here, so that a closed pipe is noticed here
+        except BrokenPipeError:
+            # Python flushes again when it ends, and there is nobody left to read it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _PIPE_CLOSED
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+        return code
+
+    def _outcome(self, arguments: list[str], extra: dict[str, Any]) -> int:
         # Asked of the arguments themselves: an error in them is also to be one JSON object.
         as_json = "--json" in arguments
         ctx: click.Context | None = None
         try:
             with self.make_context("statebox", list(arguments), **extra) as ctx:
                 self.invoke(ctx)
-            sys.stdout.flush()  # here, so that a closed pipe is noticed here
         except click.exceptions.Exit as end:
             return end.exit_code
         except BrokenPipeError:
-            # Python flushes again when it ends; there is nobody left to read it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _PIPE_CLOSED
-        except KeyboardInterrupt:
-            return _INTERRUPTED
+            raise
         except Exception as error:  # noqa: BLE001 - a traceback could show a secret
             name = ctx.invoked_subcommand if ctx else None
             command = self.get_command(ctx, name) if ctx and name else None

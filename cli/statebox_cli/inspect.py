@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -186,7 +185,7 @@ def _with(context: Context, found: Found) -> Context:
     except (TypeError, ValueError):
         output.note("the request it stands in has arguments that no token is bound to")
         return context
-    return replace(context, call=found.call, call_known=True)
+    return context._replace(call=found.call, call_known=True)
 
 
 def _note(found: Found, *, several: bool) -> None:

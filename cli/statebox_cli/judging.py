@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from statebox import errors
@@ -55,8 +54,7 @@ class Check(NamedTuple):
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(NamedTuple):
     """What a token is checked against, as far as the person knows it.
 
     Attributes:
@@ -85,8 +83,7 @@ class Context:
     codec: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """How all checks came out.
 
     Attributes:

@@ -5,6 +5,7 @@ Nothing but Python's own is imported here, so that a missing extra is one readab
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Final, NoReturn
 
@@ -36,6 +37,9 @@ def main() -> NoReturn:
             "hint: pip install 'statebox[cli]'\n"
         )
         sys.exit(1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What the terminal's encoding lacks is written as an escape, as stderr has it anyway.
+        sys.stdout.reconfigure(errors="backslashreplace")
     CommandGroup(COMMANDS).main(prog_name="statebox")
 
 

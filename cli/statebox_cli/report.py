@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from statebox.keyring import Keyring
 from statebox_cli import foreign, unverified
@@ -32,8 +31,7 @@ _OTHER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """One token, and everything that is known of it.
 
     Attributes:
@@ -46,7 +44,7 @@ class Report:
 
     name: str
     token: dict[str, Any]
-    parts: dict[str, int]
+    parts: Mapping[str, int]
     verified: bool | None
     verdict: Verdict
 

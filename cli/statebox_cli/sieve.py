@@ -1,0 +1,109 @@
+"""Find tokens in a stream of any size, with the time of the line that each stands in.
+
+Holds one block at a time. A token is never cut in two: a block ends where a line ends, or at least
+where no token goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import BinaryIO, Final, NamedTuple
+
+BLOCK: Final = 1 << 20  # bytes
+_LONGEST: Final = 1 << 17  # bytes of what is carried into the next block
+_LINE_HEAD: Final = 512  # bytes of a line in which its time is looked for
+
+# One pass for each prefix: with a literal at its start the engine skips what cannot match.
+_PATTERNS: Final = (
+    re.compile(rb"sb1\.[A-Za-z0-9_-]{16,}"),
+    re.compile(rb"v1\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+)?"),
+    re.compile(rb"rs[12]\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){1,2}"),
+)
+_WITHIN: Final = re.compile(rb"[A-Za-z0-9_.-]*\Z")
+_WORD: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+_ISO: Final = re.compile(
+    rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+)
+_EPOCH: Final = re.compile(rb"""(?:^|"(?:ts|time|timestamp)":\s*"?)(1\d{9})(?:\d{3})?\b""")
+
+
+class Hit(NamedTuple):
+    """A token in a stream.
+
+    Attributes:
+        token: Its text.
+        when: The time of its line, in seconds since 1970; None where the line has none.
+    """
+
+    token: str
+    when: float | None
+
+
+def hits_in(stream: BinaryIO, progress: Callable[[int], object]) -> Iterator[Hit]:
+    """Find every token in a stream.
+
+    Args:
+        stream: Bytes of any size and content.
+        progress: Is told the size of each block that was read.
+
+    Yields:
+        Each token that occurs, as often as it occurs.
+    """
+    rest = b""
+    while block := stream.read(BLOCK):
+        progress(len(block))
+        data = rest + block
+        end = _end(data)
+        yield from _in_block(data[:end])
+        rest = data[end:]
+    yield from _in_block(rest)
+
+
+def _end(data: bytes) -> int:
+    line = data.rfind(b"\n") + 1
+    if line or len(data) < _LONGEST:
+        return line
+    # A line without end: cut where no token goes on, or anywhere if that is no token any more.
+    tail = _WITHIN.search(data, len(data) - _LONGEST)
+    cut = len(data) if tail is None else tail.start()
+    return cut if cut > len(data) - _LONGEST else len(data)
+
+
+def _in_block(data: bytes) -> Iterator[Hit]:
+    dates = _Dates()
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(data):
+            start = match.start()
+            if start and data[start - 1] in _WORD:
+                continue
+            line = data.rfind(b"\n", 0, start) + 1
+            when = dates.of(data[line : min(start, line + _LINE_HEAD)])
+            yield Hit(match[0].decode("ascii"), when)
+
+
+class _Dates:
+    """Reads the times of lines; neighbours often have the same one."""
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, float | None] = (b"", None)
+
+    def of(self, head: bytes) -> float | None:
+        match = _ISO.search(head)
+        if match is None:
+            epoch = _EPOCH.search(head)
+            return float(epoch[1]) if epoch else None
+        text = match[0]
+        if text != self._last[0]:
+            self._last = (text, _seconds(match))
+        return self._last[1]
+
+
+def _seconds(match: re.Match[bytes]) -> float | None:
+    zone = (match[3] or b"Z").decode("ascii")
+    try:
+        moment = datetime.fromisoformat(f"{match[1].decode()}T{match[2].decode()}{zone}")
+        return moment.astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
