@@ -123,7 +123,7 @@ class Key:
 
         Args:
             alg: `"A256GCM"` or `"HS256"`.
-            kid: The key's name; default: four random letters and digits, as `k7qf`. It stands in
+            kid: The key's name; default: three random letters and digits, as `k7q`. It stands in
                 every token, so it is short, and a name that is used anew would mislead.
             now: Seconds since 1970; default: the system clock.
             nbf: From when it may seal, in seconds since 1970; default: now.
@@ -257,7 +257,7 @@ class Key:
 
 
 def _fresh_kid() -> str:
-    return "".join(secrets.choice(_KID_LETTERS) for _ in range(4))
+    return "".join(secrets.choice(_KID_LETTERS) for _ in range(3))
 
 
 def require_kid(kid: object) -> str:

@@ -131,7 +131,7 @@ def test_a_generated_key_is_fresh_and_starts_now() -> None:
     one, two = (Key.generate(now=NOW + 0.75) for _ in range(2))
     assert not one.same_secret(two)
     assert one.kid != two.kid
-    assert re.fullmatch(r"[a-z2-9]{4}", one.kid)
+    assert re.fullmatch(r"[a-z2-9]{3}", one.kid)
     assert (one.alg, one.iat, one.nbf, one.exp, one.revoked) == ("A256GCM", NOW, NOW, None, None)
 
 

@@ -8,6 +8,7 @@ from mcp.server.request_state import compact_json
 
 from statebox import Keyring, Request, Statebox
 from statebox.cbor import State
+from statebox.keys import ALGORITHMS
 from statebox.mcp import StateboxCodec
 
 # 90 bytes of the JSON text that a handler, or the SDK's own resolver, makes its state of.
@@ -52,13 +53,21 @@ def test_the_state_is_what_is_compared() -> None:
     assert json.loads(TEXT) == STATE
 
 
-def test_a_text_state_takes_at_most_72_percent_of_the_sdks_token(built_in: int) -> None:
-    assert sealed(Keyring.generate(), TEXT) <= 0.72 * built_in
+both_modes = pytest.mark.parametrize("alg", ALGORITHMS)
 
 
-def test_a_text_state_takes_at_most_72_percent_through_the_codec_too(built_in: int) -> None:
-    assert len(StateboxCodec(Keyring.generate()).seal(CLAIMS)) <= 0.72 * built_in
+@both_modes
+def test_a_text_state_takes_at_most_72_percent_of_the_sdks_token(built_in: int, alg: str) -> None:
+    assert sealed(Keyring.generate(alg), TEXT) <= 0.72 * built_in
 
 
-def test_a_state_that_is_a_map_takes_at_most_65_percent(built_in: int) -> None:
-    assert sealed(Keyring.generate(), STATE) <= 0.65 * built_in
+@both_modes
+def test_a_text_state_takes_at_most_72_percent_through_the_codec_too(
+    built_in: int, alg: str
+) -> None:
+    assert len(StateboxCodec(Keyring.generate(alg)).seal(CLAIMS)) <= 0.72 * built_in
+
+
+@both_modes
+def test_a_state_that_is_a_map_takes_at_most_65_percent(built_in: int, alg: str) -> None:
+    assert sealed(Keyring.generate(alg), STATE) <= 0.65 * built_in
