@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 COMMANDS: Final = {
     "keys": "statebox_cli.keys:keys",
@@ -37,11 +37,6 @@ def main() -> NoReturn:
             "hint: pip install 'statebox[cli]'\n"
         )
         sys.exit(1)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # What the terminal's encoding lacks is written as an escape, as stderr has it anyway.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    # What the terminal's encoding lacks is written as an escape, as stderr has it anyway.
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     CommandGroup(COMMANDS).main(prog_name="statebox")
-
-
-if __name__ == "__main__":
-    main()

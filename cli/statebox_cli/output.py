@@ -164,6 +164,8 @@ def problem_of(error: Exception) -> Problem:
             f"{error.name} is not installed, and this command needs it",
             "pip install 'statebox[all]'",
         )
+    if isinstance(error, OSError) and error.strerror:
+        return Problem("unexpected", error.strerror, "The system refused; try again elsewhere.")
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119 - a name, not a path
     return Problem(
