@@ -8,10 +8,10 @@ LIBRARY := $(VENV)/library.stamp
 TOOLS := $(VENV)/tools.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage format constraints clean
+.PHONY: help demo test lint types unit coverage bench bench-smoke format constraints clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(LIBRARY) ## pause an MCP flow in one server process, finish it in another
 	$(BIN)/statebox demo
@@ -31,6 +31,14 @@ unit: $(TOOLS) ## all tests
 
 coverage: $(TOOLS) ## all tests, with branch coverage
 	$(BIN)/pytest --cov --cov-report=term-missing
+
+bench: $(TOOLS) ## speed and size beside the bare primitives and other libraries
+	$(BIN)/python -m benchmarks
+	$(BIN)/pytest benchmarks --quiet --benchmark-only --benchmark-max-time=0.2 \
+	  --benchmark-sort=name --benchmark-columns=median,iqr,rounds
+
+bench-smoke: $(TOOLS) ## every benchmark once, unmeasured
+	$(BIN)/pytest tests/test_benchmarks.py
 
 format: $(TOOLS) ## let ruff mend what it can
 	$(BIN)/ruff check --fix

@@ -1,0 +1,108 @@
+"""The results as pictures: three SVG files that a README can show."""
+
+# matplotlib's types leave **kwargs without one, and pyright would say so at every call.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.comparisons import BOUNDARY, FLOOR, MAP_CHARS, PEERS, TEXT_CHARS
+from benchmarks.rows import Row, Target
+
+OURS: Final = "#2a6f97"
+THEIRS: Final = "#a9b4be"
+LIMIT: Final = "#c1121f"
+_STATE: Final = "small map"
+
+
+def draw(rows: Sequence[Row], folder: Path) -> None:
+    """Draw floor.svg, peers.svg and characters.svg into a folder."""
+    # The same results give the same bytes, so that a commit shows what has changed.
+    with mpl.rc_context({"svg.hashsalt": "statebox", "svg.fonttype": "none", "font.size": 9}):
+        _save(_floor(rows), folder / "floor.svg")
+        _save(_peers(rows), folder / "peers.svg")
+        _save(_characters(rows), folder / "characters.svg")
+
+
+def _floor(rows: Sequence[Row]) -> Figure:
+    measured = _of(rows, FLOOR)
+    names = list(dict.fromkeys(row.what.partition(", ")[2] for row in measured))
+    figure, axes = _figure(height=3.2)
+    for marker, lead in zip(
+        "o^sv", dict.fromkeys(row.what.partition(", ")[0] for row in measured), strict=False
+    ):
+        ratios = [row.reached.median for row in measured if row.what.startswith(f"{lead},")]
+        axes.plot(names, ratios, marker=marker, label=lead, linewidth=1.2, markersize=4)
+    axes.axhline(1.0, color=THEIRS, linewidth=1)
+    axes.axhline(FLOOR.at_most or 0, color=LIMIT, linewidth=1, linestyle="--")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("x the bare primitives")
+    axes.set_title("Time over the floor, without bindings", loc="left")
+    axes.tick_params(axis="x", labelrotation=20)
+    axes.legend(frameon=False, ncols=2)
+    return figure
+
+
+def _peers(rows: Sequence[Row]) -> Figure:
+    # How long a peer takes for what statebox does in one unit of time.
+    bars = [("statebox", 1.0, OURS)]
+    bars += [
+        ("MCP SDK boundary", 1 / row.reached.median, THEIRS)
+        for row in _of(rows, BOUNDARY)
+        if row.what == f"A256GCM, {_STATE}"
+    ]
+    bars += [
+        (
+            row.what.removesuffix(f", {_STATE}").partition(" over ")[2],
+            1 / row.reached.median,
+            THEIRS,
+        )
+        for row in _of(rows, PEERS)
+        if row.what.endswith(f", {_STATE}")
+    ]
+    return _bars(bars, "Time to seal and open, all bindings, x statebox's", "{:.1f}")
+
+
+def _characters(rows: Sequence[Row]) -> Figure:
+    bars = [("MCP SDK", 100.0, THEIRS)]
+    for target, kind in ((TEXT_CHARS, "as text"), (MAP_CHARS, "as a map")):
+        for row in _of(rows, target):
+            alg, _, rest = row.what.partition(", ")
+            if rest.startswith(_STATE):
+                bars.append((f"statebox {alg}, state {kind}", row.reached.median * 100, OURS))
+    return _bars(bars, "Characters of a token for the same state and bindings, in %", "{:.0f}")
+
+
+def _bars(bars: Sequence[tuple[str, float, str]], title: str, form: str) -> Figure:
+    figure, axes = _figure(height=0.6 + 0.28 * len(bars))
+    names, values, colors = zip(*bars, strict=True)
+    drawn = axes.barh(names, values, color=colors, height=0.62)
+    axes.bar_label(drawn, labels=[form.format(value) for value in values], padding=3)
+    axes.invert_yaxis()
+    axes.set_xlim(right=max(values) * 1.1)
+    axes.set_title(title, loc="left")
+    axes.xaxis.set_visible(False)
+    return figure
+
+
+def _of(rows: Sequence[Row], target: Target) -> list[Row]:
+    return [row for row in rows if row.target == target]
+
+
+def _figure(height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.2, height), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None})

@@ -1,0 +1,156 @@
+"""Every target as a comparison: what statebox takes, over what it is measured against."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from benchmarks.boundary import sdk_call, sdk_pair, statebox_call, statebox_pair
+from benchmarks.cases import (
+    BOUND,
+    MAP,
+    MODES,
+    SMALL_MAP,
+    STATES,
+    Pair,
+    as_text,
+    box_of,
+    live_box_of,
+    sealing,
+    text,
+)
+from benchmarks.floor import floor_of, raw_pair
+from benchmarks.measuring import Call, Effort, Turn, interleave
+from benchmarks.peers import SIGNED, peers_of
+from benchmarks.rejected import rejected_of
+from benchmarks.rows import Row, Target, exactly
+from statebox.keys import A256GCM, HS256
+
+FLOOR: Final = Target("seal, open without bindings, over the floor", 1.5)
+BOUNDARY: Final = Target("seal + open with all bindings, over the SDK's boundary", 0.6)
+PEERS: Final = Target("seal + open with all bindings, over each other peer", 0.5)
+TEXT_CHARS: Final = Target("characters of a token over the SDK's, the state as text", 0.72)
+MAP_CHARS: Final = Target("characters of a token over the SDK's, the same state as a map", 0.65)
+LARGE_RING: Final = Target("a ring of 1,000 keys over a ring of 1", 1.05)
+FURTHER_KB: Final = Target("each further KB of state over AES-GCM + base64 of it", 1.2)
+LIVE: Final = Target("a live file source over a fixed ring", 1.03)
+REJECTED: Final = Target("a token rejected before authentication, over a valid one", 1.0)
+FORGED: Final = Target("a token whose tag does not match, over a valid one", None)
+WHOLE_CALL: Final = Target("the whole boundary call over the SDK's", None)
+
+
+def against_the_floor(effort: Effort) -> Iterator[Row]:
+    """Seal and open without bindings, both modes, over the bare primitives."""
+    for alg in MODES:
+        for name, state in STATES.items():
+            ours, floor = sealing(box_of(alg), state, bound=False), floor_of(alg, state)
+            calls = {
+                "seal": ours.seal,
+                "open": ours.open,
+                "0 seal": floor.seal,
+                "0 open": floor.open,
+            }
+            measured = interleave(calls, effort)
+            for verb in ("seal", "open"):
+                yield Row(FLOOR, f"{verb} {alg}, {name}", measured.ratio(verb, f"0 {verb}"))
+
+
+def against_the_boundary(effort: Effort) -> Iterator[Row]:
+    """Seal and open with audience, principal and request, over the SDK's boundary."""
+    for name in BOUND:
+        calls = {alg: statebox_pair(alg, STATES[name]).both for alg in MODES}
+        measured = interleave({**calls, "sdk": sdk_pair(STATES[name]).both}, effort)
+        for alg in MODES:
+            yield Row(BOUNDARY, f"{alg}, {name}", measured.ratio(alg, "sdk"))
+
+
+def against_the_peers(effort: Effort) -> Iterator[Row]:
+    """Seal and open with all bindings, over every peer that does the same in the same mode."""
+    for name in BOUND:
+        peers = peers_of(STATES[name])
+        calls: dict[str, Call] = {peer: pair.both for peer, pair in peers.items()}
+        for alg in MODES:
+            calls[alg] = sealing(box_of(alg), STATES[name], bound=True).both
+        measured = interleave(calls, effort)
+        for peer in peers:
+            alg = HS256 if peer in SIGNED else A256GCM
+            yield Row(PEERS, f"{alg} over {peer}, {name}", measured.ratio(alg, peer))
+
+
+def token_characters(effort: Effort) -> Iterator[Row]:
+    """The length of a bound token over the SDK's, for the same state and bindings."""
+    del effort  # a length is the same in every round
+    for name, state in (("small map", SMALL_MAP), ("nested map", MAP)):
+        sdk = len(sdk_pair(as_text(state)).seal())
+        for alg in MODES:
+            for target, ours in ((TEXT_CHARS, as_text(state)), (MAP_CHARS, state)):
+                chars = len(statebox_pair(alg, ours).seal())
+                what = f"{alg}, {name}: {chars} over {sdk} characters"
+                yield Row(target, what, exactly(chars / sdk))
+
+
+def large_rings(effort: Effort) -> Iterator[Row]:
+    """A ring of 1,000 keys over a ring of one."""
+    for alg in MODES:
+        many, one = (sealing(box_of(alg, keys), MAP, bound=True) for keys in (1000, 1))
+        yield from _both_verbs(LARGE_RING, alg, many, one, effort)
+
+
+def live_sources(effort: Effort) -> Iterator[Row]:
+    """A keyring file that is watched over a ring that stays as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        for alg in MODES:
+            live = sealing(live_box_of(alg, Path(folder)), MAP, bound=True)
+            fixed = sealing(box_of(alg), MAP, bound=True)
+            yield from _both_verbs(LIVE, alg, live, fixed, effort)
+
+
+def _both_verbs(target: Target, alg: str, ours: Pair, base: Pair, effort: Effort) -> Iterator[Row]:
+    calls = {"seal": ours.seal, "open": ours.open, "0 seal": base.seal, "0 open": base.open}
+    measured = interleave(calls, effort.times(2))  # these targets leave little room for noise
+    for verb in ("seal", "open"):
+        yield Row(target, f"{verb} {alg}", measured.ratio(verb, f"0 {verb}"))
+
+
+def further_kilobytes(effort: Effort) -> Iterator[Row]:
+    """What each further KB of a text state takes, over AES-GCM and base64 for as many bytes."""
+    for small, large in ((1, 16), (16, 64)):
+        calls: dict[str, Call] = {}
+        for name, size in (("small", small << 10), ("large", large << 10)):
+            ours, raw = sealing(box_of(A256GCM), text(size), bound=False), raw_pair(size)
+            calls |= {f"seal {name}": ours.seal, f"open {name}": ours.open}
+            calls |= {f"0 seal {name}": raw.seal, f"0 open {name}": raw.open}
+        measured = interleave(calls, effort)
+        for verb in ("seal", "open"):
+            ratio = measured.of(partial(_further, verb))
+            yield Row(FURTHER_KB, f"{verb}, from {small} KB to {large} KB", ratio)
+
+
+def _further(verb: str, at: Turn) -> float:
+    ours = at[f"{verb} large"] - at[f"{verb} small"]
+    return ours / (at[f"0 {verb} large"] - at[f"0 {verb} small"])
+
+
+def rejected_tokens(effort: Effort) -> Iterator[Row]:
+    """A token that is refused before it is authenticated, over one that opens."""
+    for alg in MODES:
+        for name in ("text of 64 B", "text of 16 KB"):
+            tokens = rejected_of(alg, STATES[name])
+            calls = {reason: refused.call for reason, refused in tokens.items()}
+            measured = interleave(calls, effort.times(0.5))
+            for reason in calls:
+                if reason != "valid":
+                    ratio = measured.ratio(reason, "valid")
+                    target = FORGED if reason == "another tag" else REJECTED
+                    yield Row(target, f"{reason} {alg}, {name}", ratio)
+
+
+def whole_calls(effort: Effort) -> Iterator[Row]:
+    """A call through the middleware: a state comes in, is opened, and another goes out, sealed."""
+    calls = {alg: statebox_call(alg) for alg in MODES}
+    measured = interleave({**calls, "sdk": sdk_call()}, effort)
+    for alg in MODES:
+        yield Row(WHOLE_CALL, alg, measured.ratio(alg, "sdk"))

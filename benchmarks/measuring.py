@@ -1,0 +1,109 @@
+"""Ratios that hold on a busy machine: functions take turns, and each round gives one ratio.
+
+Two functions that are measured minutes apart differ by whatever else the machine did meanwhile.
+Here every function runs for about a millisecond, then the next one, round after round. Within a
+round the load is the same for all, and the median over the rounds drops those in which it was not.
+Time is the thread's own CPU time, so waiting for a core does not count.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+Call = Callable[[], object]
+Turn = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure.
+
+    Attributes:
+        rounds: How often every function gets its turn.
+        span: How long a turn lasts at least, in seconds.
+    """
+
+    rounds: int = 200
+    span: float = 0.001
+
+    def times(self, factor: float) -> Effort:
+        """Give more rounds where a target is close, or fewer where a call takes long."""
+        return Effort(max(1, round(self.rounds * factor)), self.span)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A median over rounds, and the quartiles that tell how far to trust it."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Ratio:
+        """Summarize the values of all rounds."""
+        if len(values) < 2:
+            return cls(values[0], values[0], values[0])
+        low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(middle, low, high)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The seconds per call of every function, one entry a round."""
+
+    turns: Sequence[Turn]
+
+    def ratio(self, name: str, base: str) -> Ratio:
+        """Compare two functions round by round."""
+        return self.of(lambda at: at[name] / at[base])
+
+    def of(self, value: Callable[[Turn], float]) -> Ratio:
+        """Summarize what a function makes of the seconds of each round."""
+        return Ratio.of([value(turn) for turn in self.turns])
+
+
+def interleave(functions: Mapping[str, Call], effort: Effort) -> Rounds:
+    """Measure functions in turns.
+
+    Args:
+        functions: What to compare, by name.
+        effort: For how long.
+
+    Returns:
+        The seconds per call of every function in every round.
+    """
+    counts = {name: _calls_within(effort.span, call) for name, call in functions.items()}
+    names = list(functions)
+    turns: list[Turn] = []
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(effort.rounds):
+            # Forwards and backwards by turns, so that no function always follows the same one.
+            order = names if turn % 2 else names[::-1]
+            turns.append({name: _time(functions[name], counts[name]) for name in order})
+    finally:
+        if enabled:
+            gc.enable()
+    return Rounds(turns)
+
+
+def _calls_within(span: float, call: Call) -> int:
+    count = 1
+    while (taken := _time(call, count) * count) < span:
+        count = max(count * 2, int(count * span / taken)) if taken > span / 100 else count * 10
+    return count
+
+
+def _time(call: Call, count: int) -> float:
+    start = time.thread_time()
+    for _ in repeat(None, count):
+        call()
+    return (time.thread_time() - start) / count
