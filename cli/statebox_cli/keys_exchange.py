@@ -1,0 +1,193 @@
+"""`statebox keys export` and `import`: keys as a JWK Set (RFC 7517), for and from other tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import click
+
+from statebox.errors import KeyringError
+from statebox.jwk import key_from_jwk
+from statebox.keyring import DEFAULT_MAX_TTL, Keyring
+from statebox.keys import A256GCM, ALGORITHMS, HS256, Key, require_kid
+from statebox_cli import options, output
+from statebox_cli.keys_lifetimes import active
+from statebox_cli.keys_making import alg_option
+from statebox_cli.keys_store import store_of
+from statebox_cli.keys_writing import Write, create, require_consent, write, writes
+from statebox_cli.output import RefusedError
+from statebox_cli.rotation import free_start, placed
+
+_USES: Final = {"sig": HS256, "enc": A256GCM}
+_OPERATIONS: Final = {"sign": HS256, "verify": HS256, "encrypt": A256GCM, "decrypt": A256GCM}
+
+
+@click.command()
+@options.keyring_option(required=True)
+@click.option("--secrets", is_flag=True, help="With the secrets, which then are out.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
+@options.json_option
+def export(keyring: str, secrets: bool, yes: bool, as_json: bool) -> None:
+    """Print a ring as a JWK Set, without secrets unless told.
+
+    With them it is what `import` takes, here and in other tools; PyJWT has
+    read each key before it is printed.
+    """
+    store = store_of(keyring)
+    if secrets and not yes:
+        require_consent(f"Print the secrets of {store.name}?", [])
+    jwks = store.read().to_jwks()
+    for jwk in jwks["keys"]:
+        if secrets:
+            check_with_pyjwt(jwk)
+        else:
+            del jwk["k"]
+    output.emit(jwks, json.dumps(jwks, indent=2), as_json=as_json)
+
+
+@click.command("import")
+@click.argument("source", metavar="FILE")
+@click.option(
+    "--activate-in",
+    type=options.duration,
+    metavar="DURATION",
+    help="Let the imported key take over after this time, as a rotation does.",
+)
+@alg_option
+@writes
+def import_keys(asked: Write, source: str, activate_in: int | None, alg: str | None) -> None:
+    """Add the keys of a JWK or a JWK Set.
+
+    FILE is what another tool made; - is stdin. Keys must be symmetric, of 32 bytes or more, for HS256 or A256GCM. They open
+    at once; one without an nbf seals only with --activate-in, or if the ring is
+    new. PyJWT has read each key before it is written.
+    """
+    keys, max_ttl = _parsed(options.read_input(source), source, alg)
+    if not store_of(asked.keyring).exists():
+        create(asked, Keyring(_begun(keys, taken=set()), max_ttl=max_ttl))
+        return
+
+    def plan(ring: Keyring) -> Keyring:
+        if activate_in is not None:
+            for jwk in keys:
+                nbf = free_start(ring, int(asked.now) + activate_in)
+                ring = placed(ring, key_from_jwk({**jwk, "nbf": nbf}), asked.now)
+            return ring
+        # What has no date of its own goes before all others, where it does not take over.
+        added = [{**jwk, "nbf": 0 if jwk.get("nbf") is None else jwk["nbf"]} for jwk in keys]
+        starts = {key.nbf for key in ring}
+        after = Keyring([*ring, *_begun(added, taken=starts)], max_ttl=ring.max_ttl)
+        _require_no_takeover(asked, ring, after)
+        return after
+
+    write(asked, plan)
+
+
+def check_with_pyjwt(jwk: Mapping[str, Any]) -> None:
+    """Let PyJWT read a key, and compare what it found.
+
+    Args:
+        jwk: The key, with its secret.
+
+    Raises:
+        KeyringError: The extra is missing, or PyJWT reads another key.
+    """
+    try:
+        import jwt
+    except ImportError:
+        raise KeyringError(
+            "keys are checked with PyJWT, which is not installed",
+            hint="pip install 'statebox[jwt]'",
+        ) from None
+    ours = key_from_jwk(jwk)
+    try:
+        # PyJWT signs only, and knows no A256GCM; what it reads of the key is the same for both.
+        secret: object = jwt.PyJWK(dict(jwk), algorithm="HS256").key
+    except jwt.PyJWTError:
+        secret = None
+    if not isinstance(secret, bytes) or not ours.same_secret(_with_secret(ours, secret)):
+        raise KeyringError(f"key {ours.kid}: PyJWT does not read the same key in it")
+
+
+def _with_secret(key: Key, secret: bytes) -> Key:
+    return Key(kid=key.kid, alg=key.alg, secret=secret)
+
+
+def _parsed(data: bytes, name: str, alg: str | None) -> tuple[list[dict[str, Any]], int]:
+    """Read one JWK or a JWK Set into members that statebox takes, and the set's max_ttl."""
+    try:
+        value: object = json.loads(data)
+    except (ValueError, RecursionError):
+        # `from None`: the decoder's error carries the whole document.
+        raise KeyringError(f"{name} is not JSON", hint="Give a JWK, or a JWK Set.") from None
+    members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    items: object = members.get("keys", [members] if "kty" in members else None)
+    if not isinstance(items, list) or not items:
+        raise KeyringError(f"{name} holds no key", hint='Give a JWK, or {"keys": [JWK, ...]}.')
+    keys = [_adapted(item, alg) for item in cast("list[object]", items)]
+    for jwk in keys:
+        check_with_pyjwt(jwk)
+    return keys, members.get("max_ttl", DEFAULT_MAX_TTL)
+
+
+def _adapted(item: object, alg: str | None) -> dict[str, Any]:
+    """Fill in what other tools leave out: the kid, and the algorithm where it can be told."""
+    if not isinstance(item, dict):
+        raise KeyringError("a key of the set is not a JSON object")
+    jwk = dict(cast("dict[str, Any]", item))
+    if jwk.get("kid") is None:
+        jwk["kid"] = Key.generate().kid
+    kid = require_kid(jwk["kid"])
+    if jwk.get("kty") != "oct":
+        raise KeyringError(
+            f"key {kid}: kty is not 'oct'", hint="Only symmetric keys can seal; leave it out."
+        )
+    said = {jwk["alg"]} if jwk.get("alg") is not None else set[object]()
+    if not said.issubset(ALGORITHMS):
+        raise KeyringError(
+            f"key {kid} is for another algorithm than {' or '.join(ALGORITHMS)}",
+            hint="A secret belongs to one algorithm: make a new one with `statebox keys rotate`.",
+        )
+    said |= _implied(jwk) | ({alg} if alg else set())
+    if len(said) != 1:
+        what = (
+            "says no algorithm"
+            if not said
+            else f"is for {' and for '.join(sorted(map(str, said)))}"
+        )
+        raise KeyringError(f"key {kid} {what}", hint="Give --alg A256GCM or --alg HS256.")
+    return {**jwk, "alg": said.pop()}
+
+
+def _implied(jwk: Mapping[str, Any]) -> set[object]:
+    """Tell what `use` and `key_ops` (RFC 7517 §4.2, §4.3) say of the algorithm."""
+    operations: object = jwk.get("key_ops")
+    listed = cast("list[object]", operations) if isinstance(operations, list) else []
+    named = [_USES.get(str(jwk["use"]))] if "use" in jwk else []
+    named += [_OPERATIONS.get(str(operation)) for operation in listed]
+    # What is neither for signing nor for encrypting data, as wrapKey, agrees with nothing.
+    return {found or "something else" for found in named}
+
+
+def _begun(keys: list[dict[str, Any]], taken: set[int]) -> list[Key]:
+    """Make the keys, each with an nbf of its own."""
+    made: list[Key] = []
+    for jwk in keys:
+        key = key_from_jwk(jwk)
+        nbf = key.nbf
+        while nbf in taken:
+            nbf += 1
+        taken.add(nbf)
+        made.append(key if nbf == key.nbf else key.replace(nbf=nbf))
+    return made
+
+
+def _require_no_takeover(asked: Write, before: Keyring, after: Keyring) -> None:
+    old, new = active(before, asked.now), active(after, asked.now)
+    if old is not None and new is not None and old.kid != new.kid and not asked.force:
+        raise RefusedError(
+            f"{new.kid} would seal at once, and no replica has it yet",
+            hint="Give --activate-in 10m.",
+        )

@@ -1,0 +1,124 @@
+"""Which key seals when, and until when what it sealed can be alive: pure functions of a ring.
+
+One rule holds throughout: a key that stops sealing at T opens until T + max_ttl + leeway, because
+until then a token that it sealed can be alive on a replica whose clock is behind.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from statebox.errors import KeyringError
+from statebox.keyring import Keyring
+from statebox.keys import Key
+from statebox.limits import DEFAULT_LEEWAY
+
+LEEWAY: Final = DEFAULT_LEEWAY  # seconds by which the clocks of two replicas may differ
+
+
+class Span(NamedTuple):
+    """A length of time during which one key seals.
+
+    Attributes:
+        start: Seconds since 1970.
+        end: Seconds since 1970; infinity while no date ends it.
+        key: The key; None: the ring has no active key then.
+    """
+
+    start: float
+    end: float
+    key: Key | None
+
+
+class Loss(NamedTuple):
+    """Tokens that are alive, and that a change would reject.
+
+    Attributes:
+        key: The key that sealed them.
+        until: When the last of them has expired, in seconds since 1970.
+    """
+
+    key: Key
+    until: float
+
+
+def spans(ring: Keyring) -> list[Span]:
+    """Tell which key seals when, by the dates that the ring has now.
+
+    A key that is revoked counts as never there: those before it are then thought to have sealed
+    for longer than they did, so what follows from it errs on the side of waiting.
+    """
+    dates = sorted({key.nbf for key in ring} | {key.exp for key in ring if key.exp is not None})
+    ends = [*dates[1:], math.inf]
+    return [Span(start, end, active(ring, start)) for start, end in zip(dates, ends, strict=True)]
+
+
+def active(ring: Keyring, now: float) -> Key | None:
+    """Find the key that seals at a time, or None."""
+    try:
+        return ring.active(now)
+    except KeyringError:
+        return None
+
+
+def sealing(ring: Keyring, key: Key) -> tuple[float, float] | None:
+    """Tell from when and until when a key seals: infinity for no end, None for not at all."""
+    own = [span for span in spans(ring) if span.key is key]
+    return (own[0].start, own[-1].end) if own else None
+
+
+def live_until(ring: Keyring, key: Key, now: float) -> float | None:
+    """Tell until when a token that this key sealed can be alive.
+
+    Args:
+        ring: The ring.
+        key: A key of it.
+        now: Seconds since 1970.
+
+    Returns:
+        Seconds since 1970, after now; None if no such token opens any more, or none was sealed.
+    """
+    if ring.role(key, now) in ("revoked", "expired"):
+        return None
+    # On a replica whose clock is ahead, a pending key has perhaps begun.
+    sealed = [
+        min(span.end, now) for span in spans(ring) if span.key is key and span.start <= now + LEEWAY
+    ]
+    until = max(sealed, default=-math.inf) + ring.max_ttl + LEEWAY
+    return until if until > now else None
+
+
+def losses(before: Keyring, after: Keyring, now: float) -> list[Loss]:
+    """Tell which tokens can be alive under one ring and would be rejected under the other.
+
+    Args:
+        before: The ring as it is.
+        after: The ring as it would be.
+        now: Seconds since 1970.
+
+    Returns:
+        What would be lost, the longest-lived last.
+    """
+    lost: list[Loss] = []
+    for key in before:
+        until = live_until(before, key, now)
+        if until is None:
+            continue
+        until = min(until, end_of(key))  # not the change's fault
+        if _opens_until(after, key) < until:
+            lost.append(Loss(key, until))
+    return sorted(lost, key=lambda loss: loss.until)
+
+
+def _opens_until(ring: Keyring, key: Key) -> float:
+    kept = ring.get(key.kid)
+    same = kept is not None and kept.alg == key.alg and kept.same_secret(key)
+    if kept is None or not same or kept.revoked is not None:
+        return -math.inf
+    return end_of(kept)
+
+
+def end_of(key: Key) -> float:
+    """Give a key's exp, or infinity."""
+    return math.inf if key.exp is None else key.exp

@@ -1,0 +1,66 @@
+"""`statebox keys init` and `rotate`: the first key of a ring, and each one after it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from statebox.keyring import DEFAULT_MAX_TTL, Keyring
+from statebox.keys import A256GCM, ALGORITHMS, HS256
+from statebox_cli import options, output
+from statebox_cli.keys_writing import Write, create, write, writes
+from statebox_cli.rotation import rotated
+
+_SOON: Final = 60  # seconds in which every replica reads its source again, also a slow one
+
+alg_option = click.option(
+    "--alg",
+    type=click.Choice(ALGORITHMS),
+    help="A256GCM: encrypted. HS256: signed, and readable by the client.",
+)
+
+
+@click.command()
+@alg_option
+@click.option(
+    "--max-ttl",
+    type=options.duration,
+    default=DEFAULT_MAX_TTL,
+    metavar="DURATION",
+    help="The longest life of a token; a rotation keeps an old key for that long.  [1h]",
+)
+@writes
+def init(asked: Write, alg: str | None, max_ttl: int) -> None:
+    """Make a keyring of one fresh key that is active at once.
+
+    One that is there already is not overwritten without --force.
+    """
+    create(asked, Keyring.generate(alg or A256GCM, max_ttl=max_ttl, now=asked.now))
+
+
+@click.command()
+@click.option(
+    "--activate-in",
+    type=options.duration,
+    default=600,
+    metavar="DURATION",
+    help="How long every replica has to read the ring before the new key seals.  [10m]",
+)
+@alg_option
+@writes
+def rotate(asked: Write, activate_in: int, alg: str | None) -> None:
+    """Add a key that takes over on all replicas at once.
+
+    It seals from --activate-in on. The key before it opens for as long as a token of its own can be alive, and
+    expires then. No token is rejected, and nothing else is to be deployed.
+    """
+    write(asked, lambda ring: rotated(ring, asked.now, activate_in=activate_in, alg=alg))
+    if activate_in < _SOON:
+        output.note(
+            f"a replica that reads the ring less often than every {activate_in} s rejects "
+            "tokens of the new key until it does",
+            hint="A file is looked at every second, a Redis every 5 s, a command every 60 s.",
+        )
+    if alg == HS256:
+        output.note("tokens of an HS256 key can be read by the client")

@@ -1,0 +1,31 @@
+"""`statebox keys list`: the keys of a ring, their roles, and what comes next."""
+
+from __future__ import annotations
+
+import click
+
+from statebox_cli import options, output
+from statebox_cli.keys_store import store_of
+from statebox_cli.keys_view import ring_text, ring_view
+
+
+@click.command("list")
+@options.keyring_option(required=True)
+@options.at_option
+@options.json_option
+def list_keys(keyring: str, at: float | None, as_json: bool) -> None:
+    """Show the keys of a ring, without their secrets.
+
+    For each: its role, its age, when it seals, until when it opens, and a
+    fingerprint that is the same on every replica that has the same secret.
+    """
+    now = int(options.moment(at))
+    store = store_of(keyring)
+    ring = store.read()
+    data = {
+        "keyring": store.name,
+        "at": now,
+        "max_ttl": ring.max_ttl,
+        "keys": ring_view(ring, now),
+    }
+    output.emit(data, ring_text(ring, now), as_json=as_json)
