@@ -109,7 +109,7 @@ def test_arguments_are_normalized_as_the_format_page_says(value: dict[str, objec
 
 @settings(max_examples=40)
 @given(value=arguments, order=st.randoms(use_true_random=False))
-def test_the_order_of_a_map_does_not_count_at_any_depth(value: Any, order: Any) -> None:  # noqa: ANN401 - hypothesis has no public name for its Random
+def test_the_order_of_a_map_does_not_count_at_any_depth(value: Any, order: Any) -> None:
     def shuffled(item: object) -> object:
         if isinstance(item, dict):
             pairs = list(cast("dict[str, object]", item).items())
@@ -176,7 +176,7 @@ def test_a_map_whose_key_is_no_text_is_a_type_error(name: object) -> None:
 
 
 @pytest.mark.parametrize("value", [[], 0, "", False, (), [1], "a", 5, b"", {1}], ids=repr)
-def test_arguments_are_a_map_even_when_they_are_empty(value: Any) -> None:  # noqa: ANN401 - any type is the point
+def test_arguments_are_a_map_even_when_they_are_empty(value: Any) -> None:
     with pytest.raises(TypeError, match="arguments are a map"):
         Request("tools/call", "t", value)
     with pytest.raises(TypeError, match="arguments are a map"):
@@ -184,7 +184,7 @@ def test_arguments_are_a_map_even_when_they_are_empty(value: Any) -> None:  # no
 
 
 @pytest.mark.parametrize("value", [[], 0, "", False, [1], "name", 5], ids=repr)
-def test_params_are_a_map(value: Any) -> None:  # noqa: ANN401 - any type is the point
+def test_params_are_a_map(value: Any) -> None:
     with pytest.raises(TypeError, match="params are a map"):
         Request.from_params("tools/call", value)
 
@@ -282,7 +282,7 @@ def test_params_without_a_name_or_without_anything_name_nothing() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 7, b"refund", ["refund"], Colour.RED, True], ids=repr)
-def test_method_and_target_are_plain_text(value: Any) -> None:  # noqa: ANN401 - any type is the point
+def test_method_and_target_are_plain_text(value: Any) -> None:
     with pytest.raises(TypeError, match="method and target are text"):
         Request("tools/call", value)
     with pytest.raises(TypeError, match="method and target are text"):
@@ -307,9 +307,9 @@ def test_a_method_or_target_that_no_token_can_carry_is_a_value_error(text: str) 
 @pytest.mark.parametrize("name", ["method", "target", "digest", "cbor", "new"])
 def test_a_request_never_changes(name: str) -> None:
     made = Request("tools/call", "refund")
-    with pytest.raises(AttributeError, match="no setter|no deleter|no attribute"):
+    with pytest.raises(AttributeError):
         setattr(made, name, "x")
-    with pytest.raises(AttributeError, match="no setter|no deleter|no attribute"):
+    with pytest.raises(AttributeError):
         delattr(made, name)
     assert made == Request("tools/call", "refund")
 
@@ -409,7 +409,7 @@ def test_one_prepared_hash_serves_any_number_of_principals() -> None:
     [5, b"alice", {"alice"}, {"alice": 1}, True, object(), iter(["alice"]), memoryview(b"a")],
     ids=lambda value: type(value).__name__,
 )
-def test_a_principal_of_another_type_is_a_type_error(value: Any) -> None:  # noqa: ANN401 - any type is the point
+def test_a_principal_of_another_type_is_a_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match="text or a list of texts"):
         principal_cbor(value)
 

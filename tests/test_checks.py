@@ -235,7 +235,7 @@ def test_11_a_token_bound_to_no_request_opens_only_without_one(alg: str) -> None
 @pytest.mark.parametrize(
     "value", ["tools/call", 5, ("tools/call", "refund"), b"", object()], ids=ascii
 )
-def test_11_what_is_no_request_is_a_type_error_and_never_a_match(value: Any) -> None:  # noqa: ANN401 - any type is the point
+def test_11_what_is_no_request_is_a_type_error_and_never_a_match(value: Any) -> None:
     for sealed in (claims(), claims(request=None)):
         with pytest.raises(TypeError, match=r"statebox\.Request, or None"):
             refusal(maker().token(sealed), request=value)
@@ -246,7 +246,7 @@ def test_11_what_is_no_request_is_a_type_error_and_never_a_match(value: Any) -> 
 @pytest.mark.parametrize(
     "value", [5, b"alice", {"alice"}, object(), [None], ["alice", 5]], ids=ascii
 )
-def test_10_what_is_no_principal_is_a_type_error_and_never_a_match(value: Any) -> None:  # noqa: ANN401 - any type is the point
+def test_10_what_is_no_principal_is_a_type_error_and_never_a_match(value: Any) -> None:
     for sealed in (claims(), claims(principal=None)):
         with pytest.raises(TypeError, match="principal"):
             refusal(maker().token(sealed), principal=value)

@@ -108,7 +108,7 @@ def read_or_refused(read: Callable[[], Fields]) -> Fields | None:
         return None
 
 
-def changed(**claims: Any) -> bytes:  # noqa: ANN401 - wrong types are the point
+def changed(**claims: Any) -> bytes:
     return by_hand(GOOD._replace(**claims))
 
 

@@ -182,7 +182,7 @@ def test_both_open_whatever_statebox_seals(
 # --- what one refuses, the other refuses --------------------------------------------------------
 
 
-def codes(token: str, **who: Any) -> tuple[str, str]:  # noqa: ANN401 - of several types
+def codes(token: str, **who: Any) -> tuple[str, str]:
     """Open a token by both; the codes of what they say."""
     presenter = Presenter(NOW, AUDIENCE, **who)
     theirs = ours = "ok"
