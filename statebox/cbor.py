@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Final, NoReturn, TypeAlias, cast
+from typing import Final, NoReturn, TypeAlias
 
 import cbor2
 
@@ -122,7 +122,7 @@ def content_at(data: bytes, position: int, end: int, major: int) -> int:
     return start
 
 
-def encode_state(state: object) -> bytes:
+def encode_state(state: State) -> bytes:
     """Encode a state.
 
     Args:
@@ -163,7 +163,7 @@ def decode_state(data: bytes) -> State:
     if data[:1] >= b"\x60" and data[:1] < b"\x80":  # text: as above
         return data[content_at(data, 0, len(data), 0x60) :].decode()
     try:
-        state: object = cbor2.loads(data, semantic_decoders=_NO_REFERENCES)
+        state: State = cbor2.loads(data, semantic_decoders=_NO_REFERENCES)
     except Exception as error:  # deny on error: whatever a decoder raises, the state is refused
         raise ValueError("not CBOR") from error
     if type(state) not in _PLAIN:
@@ -172,58 +172,66 @@ def decode_state(data: bytes) -> State:
     # of two equal keys, no trailing byte.
     if cbor2.dumps(state) != data:
         raise ValueError("not the one encoding of this state")
-    return cast("State", state)
+    return state
 
 
-def _check(value: object, room: int) -> None:
-    kind = type(value)
-    if kind is float:
-        if not math.isfinite(cast("float", value)):
+def _check(value: State, room: int) -> None:  # noqa: C901, PLR0912 - one dispatch by type
+    if type(value) is dict:
+        if not room:
+            raise UnsupportedValueError(f"more than {MAX_DEPTH} levels")
+        for key, item in value.items():
+            if type(key) is not str and type(key) is not int:
+                raise UnsupportedValueError(f"a key of type {type(key).__name__}")
+            if type(item) not in _PLAIN:
+                _descend(key, item, room - 1)
+    elif type(value) is list:
+        if not room:
+            raise UnsupportedValueError(f"more than {MAX_DEPTH} levels")
+        # The set asks in C what the loop asks item by item, to name the place.
+        if not _PLAIN.issuperset(map(type, value)):
+            for index, item in enumerate(value):
+                if type(item) not in _PLAIN:
+                    _descend(index, item, room - 1)
+    elif type(value) is float:
+        if not math.isfinite(value):
             raise UnsupportedValueError("a number that is not finite")
-        return
-    if kind is not dict and kind is not list:
-        raise UnsupportedValueError(f"a value of type {kind.__name__}")
-    if room == 0:
-        raise UnsupportedValueError(f"more than {MAX_DEPTH} levels")
-    for key, item in _pairs(value):
-        if type(key) is not int and type(key) is not str:
-            raise UnsupportedValueError(f"a key of type {type(key).__name__}")
-        if type(item) not in _PLAIN:
-            try:
-                _check(item, room - 1)
-            except UnsupportedValueError as error:
-                error.steps.append(_step(key))
-                raise
+    else:
+        raise UnsupportedValueError(f"a value of type {type(value).__name__}")
 
 
-def _pairs(value: object) -> Iterable[tuple[object, object]]:
-    if type(value) is list:
-        return enumerate(cast("list[object]", value))
-    return cast("dict[object, object]", value).items()
+def _descend(key: str | int, item: State, room: int) -> None:
+    try:
+        _check(item, room)
+    except UnsupportedValueError as error:
+        error.steps.append(_step(key))
+        raise
 
 
-def _step(key: object) -> str:
-    if type(key) is int:
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
         # Python writes no number of more than some thousand digits.
         return f"[{key}]" if key.bit_length() <= 64 else "[a number beyond 64 bits]"
-    name = cast("str", key)
-    plain = len(name) <= _SHOWN and name.isidentifier()
-    return f".{name}" if plain else f"[{ascii(name)[:_SHOWN]}]"
+    plain = len(key) <= _SHOWN and key.isidentifier()
+    return f".{key}" if plain else f"[{ascii(key)[:_SHOWN]}]"
 
 
-def _find_bad_text(value: object) -> None:
-    if type(value) is str:
+def _find_bad_text(value: State) -> None:
+    pairs: Iterable[tuple[str | int, State]] = ()
+    if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             raise UnsupportedValueError(
                 "text with a lone surrogate, which UTF-8 does not have"
             ) from None
-    elif type(value) is list or type(value) is dict:
-        for key, item in _pairs(cast("object", value)):
-            try:
-                _find_bad_text(key)
-                _find_bad_text(item)
-            except UnsupportedValueError as error:
-                error.steps.append(_step(key))
-                raise
+    elif isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, list):
+        pairs = enumerate(value)
+    for key, item in pairs:
+        try:
+            _find_bad_text(key)
+            _find_bad_text(item)
+        except UnsupportedValueError as error:
+            error.steps.append(_step(key))
+            raise
