@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from redis import Redis
 
 from tests.redis_server import free_port
 
@@ -31,6 +30,7 @@ class RedisProcess:
     def start(self, *options: str) -> None:
         """Start the server, and wait until it answers."""
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        command += ["--repl-diskless-sync-delay", "0"]  # a replica need not wait for another one
         process = subprocess.Popen(
             [*command, "--dir", str(self.folder), *options], stdout=subprocess.PIPE, text=True
         )
@@ -66,9 +66,11 @@ class RedisProcess:
         self.kill()
         self.start(*options)
 
-    def client(self) -> Redis:
-        """Connect as the operator."""
-        return Redis(port=self.port, decode_responses=True)
+    def command(self, *words: str | int) -> str:
+        """Give a command as the operator would, and return what redis-cli prints."""
+        command = ["redis-cli", "-e", "-p", str(self.port), *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
 
 
 @pytest.fixture

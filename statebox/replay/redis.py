@@ -40,9 +40,10 @@ local now = clock[1] + clock[2] / 1000000
 local record = redis.call('HMGET', KEYS[2], 'state', 'since', 'lost')
 local since, lost = tonumber(record[2]), record[3]
 if record[1] ~= state then
-  local restarted = record[1] and string.sub(record[1], 1, #run) ~= run
-    and string.find(redis.call('INFO', 'replication'), 'second_repl_offset:-1', 1, true)
-  if not record[1] and ARGV[5] == '' then
+  local always_first =
+    string.find(redis.call('INFO', 'replication'), 'second_repl_offset:-1', 1, true)
+  local restarted = always_first and record[1] and string.sub(record[1], 1, #run) ~= run
+  if always_first and not record[1] and ARGV[5] == '' then
     since, lost = now - string.match(server, 'uptime_in_seconds:(%d+)') - 2, '0'
   elseif not (restarted and ARGV[6] == '1') then
     since, lost = now, '1'
@@ -132,7 +133,7 @@ class RedisGuard:
             return False  # its id may be gone by now
         self._longest = max(self._longest, left)
         age = self._longest - left if issued_at is None else now - issued_at
-        arguments: list[str | int | float | bytes] = [
+        arguments: list[str | int | float] = [
             self._prefix + "spent:" + token_id,
             self._prefix + "memory",
             # A duration: how right the clock of the Redis is does not matter.
@@ -142,7 +143,7 @@ class RedisGuard:
             self._leeway,
             self._state,
             self._durable,
-            secrets.token_bytes(8),
+            secrets.token_hex(8),
         ]
         try:
             async with asyncio.timeout(self.timeout):
