@@ -55,7 +55,7 @@ class Users(TokenVerifier):
         )
 
 
-def mcp_server(**options: Any) -> MCPServer[Any]:  # noqa: ANN401 - the options of MCPServer
+def mcp_server(**options: Any) -> MCPServer[Any]:
     """An MCPServer with the refund tool."""
     server = MCPServer[Any]("refunds", **options)
 
