@@ -160,7 +160,7 @@ def decode_state(data: bytes) -> State:
     Raises:
         ValueError: It is not that encoding of such a state.
     """
-    if data[:1] >= b"\x60" and data[:1] < b"\x80":  # text: as above
+    if data and 0x60 <= data[0] < 0x80:  # text: as above
         return data[content_at(data, 0, len(data), 0x60) :].decode()
     try:
         state: State = cbor2.loads(data, semantic_decoders=_NO_REFERENCES)

