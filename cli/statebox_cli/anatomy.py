@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import math
+import re
 from typing import Final, NamedTuple
 
 from statebox.cbor import read_head
@@ -18,6 +19,7 @@ from statebox.keys import require_kid
 
 _ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _ALGORITHMS: Final = {3: "A256GCM", 5: "HS256"}
+_SHORTEST: Final = 64  # characters; no token of statebox is shorter
 _ENCRYPT0: Final = b"\xd0\x83"
 _MAC0: Final = b"\xd1\x84"
 
@@ -96,7 +98,7 @@ def take_apart(token: str) -> Anatomy:
         frame = parse_frame(message)
     except ValueError:
         header = _read_header(_protected(message))
-        return Anatomy(len(token), message, None, header, None, _frame_problem(message))
+        return Anatomy(len(token), message, None, header, None, _frame_problem(token, message))
     return Anatomy(len(token), message, frame, _read_header(frame.protected), None, None)
 
 
@@ -115,6 +117,10 @@ def is_cut_short(token: str) -> bool:
 def _text_problem(token: str) -> str:
     if not token.startswith(PREFIX):
         return f"it does not begin with {PREFIX}" if token else "there is no text"
+    if (ellipsis := re.search(r"\u2026|\.\.\.", token)) is not None:
+        return (
+            f"the token has a part left out at character {ellipsis.start() + 1}, by what showed it"
+        )
     for place, char in enumerate(token[len(PREFIX) :], start=len(PREFIX) + 1):
         if char not in _ALPHABET:
             return f"character {place} is {char!a}, which base64url does not have"
@@ -124,8 +130,10 @@ def _text_problem(token: str) -> str:
     )
 
 
-def _frame_problem(message: bytes) -> str:
+def _frame_problem(token: str, message: bytes) -> str:
     if not message.startswith((_ENCRYPT0, _MAC0)):
+        if len(token) >= _SHORTEST and token.lower() == token:
+            return "the token is all in lower case, and base64url is lost without its capitals"
         return "the bytes are neither COSE_Encrypt0 nor COSE_Mac0"
     return _length_problem(message) or "the message has another layout than statebox writes"
 

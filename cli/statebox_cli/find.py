@@ -18,10 +18,12 @@ from statebox_cli.mend import mend
 
 WHOLE: Final = "the whole input"
 MEMBERS: Final = ("requestState", "request_state")
+_NO_STRING: Final = (dict, list, bool, int, float)
 _DEEPEST: Final = 4  # JSON within a string within JSON, as a HAR file within a log has it
 
 _TOKEN: Final = re.compile(
     r"(?<![A-Za-z0-9_.=-])(?:sb1|rs1|rs2|v1)\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+){0,2}"
+    r"(?:(?:\u2026|\.\.\.)[A-Za-z0-9_-]*)?"  # as whatever shortens it for a screen leaves it
 )
 # A member in any quoting: JSON, JSON in a string, logfmt, Python's repr.
 _MEMBER: Final = re.compile(
@@ -73,19 +75,14 @@ def find(data: bytes) -> list[Found]:
     """
     text = _decode(data)
     pasted = mend(text)
-    if is_whole(pasted.text):
-        return [_pasted(text)]
+    if is_whole(pasted.text) or _TOKEN.fullmatch(pasted.text):
+        return [Found(pasted.text, WHOLE, pasted.damage)]
     seen: dict[str, Found] = {}
     for found in _in_text(text, _DEEPEST):
         seen.setdefault(found.text, found)
     if not seen and pasted.text and not re.search(r"\s", pasted.text) and "{" not in text:
-        return [_pasted(text)]
+        return [Found(pasted.text, WHOLE, pasted.damage)]
     return list(seen.values())
-
-
-def _pasted(text: str) -> Found:
-    mended = mend(text)
-    return Found(mended.text, WHOLE, mended.damage)
 
 
 def _decode(data: bytes) -> str:
@@ -134,6 +131,8 @@ def _in_json(value: object, room: int) -> Iterator[Found]:
             stack.extend((each, f"{path}[{i}]", call) for i, each in reversed([*enumerate(items)]))
         elif isinstance(item, str):
             yield from _in_string(item, path, call, room)
+        if path.rpartition(".")[2] in MEMBERS and isinstance(item, _NO_STRING):
+            yield Found(json.dumps(item), f"{path}, which is no string", (), call)
 
 
 def _in_string(text: str, path: str, call: Call | None, room: int) -> Iterator[Found]:

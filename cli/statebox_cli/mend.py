@@ -20,7 +20,6 @@ _DASHES: Final = {0x2010: "-", 0x2011: "-", 0x2013: "-", 0x2014: "--", 0x2212: "
 _ESCAPE: Final = re.compile(r"\\+(?:u00([0-9a-fA-F]{2})|([nrt/\"']))")
 _WRAP: Final = re.compile(r"[=\\]?\s*\n[>|\s]*")
 _MESSAGE: Final = re.compile(r"(?:s?b?1?\.)?(0[IY][A-Za-z0-9_-]+)")
-_CASE_LOST: Final = re.compile(r"sb1\.[^A-Z]{100,}|SB1\.[^a-z]{100,}")
 
 
 class Mended(NamedTuple):
@@ -28,7 +27,7 @@ class Mended(NamedTuple):
 
     Attributes:
         text: The text, with what could be undone undone.
-        damage: What was found, each as a few words; empty where nothing was.
+        damage: What was undone, each as a few words; empty where nothing was.
     """
 
     text: str
@@ -50,10 +49,6 @@ def mend(text: str) -> Mended:
         if better != text:
             damage.append(name)
             text = better
-    if "\u2026" in text or "..." in text:
-        damage.append("an ellipsis: whatever showed it left a part out, and that part is gone")
-    if _CASE_LOST.fullmatch(text):
-        damage.append("upper and lower case made one: base64url cannot be read without them")
     return Mended(text, tuple(damage))
 
 

@@ -24,6 +24,7 @@ from statebox_cli import comparing, foreign, sdk_claims
 from statebox_cli.foreign import Foreign
 from statebox_cli.judging import Check, Context, Verdict, skipped_after
 
+_OTHER_KEY: Final = "Give the key of the server that sealed it; under that one it was changed."
 _PREFIX: Final = b"v1."
 _KDF_INFO: Final = b"mcp/request-state/v1/aes-256-gcm"
 _KID_INFO: Final = b"mcp/request-state/v1/kid:"
@@ -53,7 +54,7 @@ def judge(token: Foreign, keys: Sequence[bytes], context: Context) -> Verdict:
         detail = "no key given matches the tag"
         if token.format != foreign.TYPESCRIPT_SDK:
             detail += "; a token sealed with associated data matches only on its server"
-        checks.append(Check("authentication", "fail", detail, "authentication"))
+        checks.append(Check("authentication", "fail", detail, "authentication", _OTHER_KEY))
         return Verdict(checks=skipped_after(checks, "nothing of it is authentic"))
     checks += [
         Check("authentication", "pass", "the tag matches"),
@@ -94,7 +95,7 @@ def _judge_python(
         if len(secret) == 32 and (opened := _decrypt(secret, sealed, b"")) is not None:
             return _judge_ruby(opened, checks, context)
     detail = f"the token names kid {token.kid}; no key given has that fingerprint"
-    checks.append(Check("key", "fail", detail, "unknown_key", "Give the key of its server."))
+    checks.append(Check("key", "fail", detail, "unknown_key", _OTHER_KEY))
     return Verdict(checks=skipped_after(checks, "there is no key to check with"))
 
 
@@ -103,8 +104,9 @@ def _open_python(
 ) -> Verdict:
     payload = _decrypt(key, sealed[4:], kid)
     if payload is None:
-        detail = "the tag does not match: the token was changed"
-        checks.append(Check("authentication", "fail", detail, "authentication"))
+        detail = "the key is its own, and the tag does not match: the token was changed"
+        hint = "Look at what stands between server and client, and at who presented it."
+        checks.append(Check("authentication", "fail", detail, "authentication", hint))
         return Verdict(checks=skipped_after(checks, "nothing of it is authentic"))
     checks.append(Check("authentication", "pass", "the tag matches"))
     claims = sdk_claims.read_json(payload)
