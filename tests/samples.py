@@ -87,3 +87,9 @@ def box(
         keys = Keyring(keys)
     options = {"audience": AUDIENCE, **options}
     return Statebox(keys, clock=clock or Clock(), **options)
+
+
+def shown(value: object) -> str:
+    """Name a value among the parameters of a test: alike in every process, so without addresses."""
+    text = ascii(value)
+    return type(value).__name__ if " at 0x" in text else text

@@ -24,7 +24,7 @@ from statebox.bindings import (
     principal_mac,
     principal_tag,
 )
-from tests.samples import REQUEST, key, secret
+from tests.samples import REQUEST, key, secret, shown
 from tests.states import any_text, arguments, nested
 from tests.vectors import independent
 from tests.vectors.plain_cbor import encode
@@ -162,7 +162,7 @@ def test_a_key_of_a_subclass_counts_as_its_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{1}, object(), Decimal(1), 1j, b"a", bytearray(b"a"), range(3), iter([])], ids=ascii
+    "value", [{1}, object(), Decimal(1), 1j, b"a", bytearray(b"a"), range(3), iter([])], ids=shown
 )
 def test_an_argument_that_json_does_not_have_is_a_type_error(value: object) -> None:
     with pytest.raises(TypeError, match="which JSON does not have"):
@@ -293,7 +293,7 @@ def test_method_and_target_are_plain_text(value: Any) -> None:
         Request.from_params("resources/read", {"uri": value})
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfff", "\udc80b", "\ud83d\ude00"], ids=ascii)
+@pytest.mark.parametrize("text", ["\ud800", "a\udfff", "\udc80b", "\ud83d\ude00"], ids=shown)
 def test_a_method_or_target_that_no_token_can_carry_is_a_value_error(text: str) -> None:
     """It would seal as a byte string, and no opener takes one there."""
     with pytest.raises(ValueError, match="surrogates not allowed"):

@@ -26,7 +26,7 @@ from statebox import (
 )
 from statebox.bindings import METHODS, Principal
 from statebox.cbor import State
-from tests.samples import ALGORITHMS, AUDIENCE, DAY, NOW, REQUEST, Clock, box, key, ring
+from tests.samples import ALGORITHMS, AUDIENCE, DAY, NOW, REQUEST, Clock, box, key, ring, shown
 from tests.states import any_text, arguments, nested, states
 
 each_alg = pytest.mark.parametrize("alg", ALGORITHMS)
@@ -266,7 +266,7 @@ def test_every_flow_has_a_name_of_its_own() -> None:
     assert len({opened(box(), sealed(box())).flow for _ in range(200)}) == 200
 
 
-@pytest.mark.parametrize("after", [False, 0, "", "sb1.", {}, (), object()], ids=ascii)
+@pytest.mark.parametrize("after", [False, 0, "", "sb1.", {}, (), object()], ids=shown)
 def test_only_a_continuation_is_continued(after: Any) -> None:
     with pytest.raises(TypeError, match="after is a Continuation"):
         sealed(box(), "s", after)
@@ -397,7 +397,7 @@ def test_a_cap_on_rounds_that_cannot_work_fails_when_the_box_is_made(value: Any)
         (b"b", TypeError),
         (["b"], TypeError),
     ],
-    ids=ascii,
+    ids=shown,
 )
 def test_an_audience_that_cannot_work_fails_when_the_box_is_made(
     audience: Any, error: type[Exception]

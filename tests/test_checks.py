@@ -27,7 +27,7 @@ from statebox.checks import check
 from statebox.claims import Fields, Layout, token_id
 from statebox.keyring import Keyring
 from statebox.sealer import Sealer
-from tests.samples import ALGORITHMS, NOW, REQUEST, Clock, box, key, maker, ring, secret
+from tests.samples import ALGORITHMS, NOW, REQUEST, Clock, box, key, maker, ring, secret, shown
 from tests.vectors import independent
 from tests.vectors.forge import payload_of
 
@@ -181,7 +181,7 @@ STRANGERS: list[Principal | None] = [
 
 
 @each_alg
-@pytest.mark.parametrize("stranger", STRANGERS, ids=ascii)
+@pytest.mark.parametrize("stranger", STRANGERS, ids=shown)
 def test_10_nobody_but_its_principal_opens_a_token(alg: str, stranger: Principal | None) -> None:
     token = maker(alg=alg).token(claims(alg))
     assert isinstance(refusal(token, alg=alg, principal=stranger), PrincipalError)
@@ -233,7 +233,7 @@ def test_11_a_token_bound_to_no_request_opens_only_without_one(alg: str) -> None
 
 
 @pytest.mark.parametrize(
-    "value", ["tools/call", 5, ("tools/call", "refund"), b"", object()], ids=ascii
+    "value", ["tools/call", 5, ("tools/call", "refund"), b"", object()], ids=shown
 )
 def test_11_what_is_no_request_is_a_type_error_and_never_a_match(value: Any) -> None:
     for sealed in (claims(), claims(request=None)):
@@ -244,7 +244,7 @@ def test_11_what_is_no_request_is_a_type_error_and_never_a_match(value: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "value", [5, b"alice", {"alice"}, object(), [None], ["alice", 5]], ids=ascii
+    "value", [5, b"alice", {"alice"}, object(), [None], ["alice", 5]], ids=shown
 )
 def test_10_what_is_no_principal_is_a_type_error_and_never_a_match(value: Any) -> None:
     for sealed in (claims(), claims(principal=None)):
