@@ -2,7 +2,7 @@
 
 Give `Statebox` or a live source an `on_event=` callable and it is called with an `Event` for
 everything below, on the thread and in the moment it happens; so it should be quick. What it raises
-is logged and goes no further. `statebox.otel.metrics()` makes such a hook out of
+is logged and goes no further. `statebox.otel.hook()` makes such a hook out of
 OpenTelemetry's instruments; `log_event` is one that writes a log line an event.
 
 No event holds a token, a state, a principal or a secret. `target` is a tool's name or a resource's
