@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Final, NoReturn, TypeAlias, final
+from typing import Final, NoReturn, TypeAlias, cast, final
 
 from cryptography.hazmat.primitives.hmac import HMAC
 
@@ -40,6 +40,8 @@ from statebox.sources import FixedSource, Source
 
 logger: Final = logging.getLogger("statebox.sealer")
 
+_TEXT: Final = frozenset({str})
+
 DEFAULT_MAX_TOKEN_CHARS: Final = 65536
 # SP 800-38D §8.3: with random ivs, a key seals at most 2^32 times. Each process of a fleet counts for
 # itself alone, so it speaks up early.
@@ -63,7 +65,7 @@ class Slot:
         self.ends = -math.inf if key.revoked else math.inf if key.exp is None else key.exp
         self.envelope: Envelope | None = None
         self._principal: HMAC | None = None
-        self._last: tuple[str | tuple[str, ...] | None, bytes] = (None, b"")
+        self._last: tuple[Principal | None, bytes] = (None, b"")
 
     def derive(self) -> Envelope:
         """Derive the key's envelope, and keep it."""
@@ -73,15 +75,17 @@ class Slot:
 
     def principal_tag(self, principal: Principal) -> bytes:
         """Hash a principal under this key."""
-        # A round opens and seals for one principal: the last answer is the next one's. Only what
-        # cannot change is kept, and what is compared in varying time is nothing secret.
+        # A round opens and seals for one principal: the last answer is the next one's.
         last, tag = self._last
-        if principal == last:
+        # INVARIANT: kept and compared are texts and tuples of texts alone. They cannot change, and
+        # no __eq__ of a subclass makes one user of two.
+        plain = _is_plain(principal)
+        if plain and principal == last:
             return tag
         if self._principal is None:
             self._principal = principal_mac(self.key)
         tag = principal_tag(self._principal, principal)
-        if isinstance(principal, str | tuple):
+        if plain:
             self._last = (principal, tag)
         return tag
 
@@ -272,6 +276,12 @@ class Sealer:
         if slot is None:
             raise UnknownKeyError("the ring has no key under the token's header")
         return slot
+
+
+def _is_plain(principal: Principal) -> bool:
+    if type(principal) is tuple:
+        return _TEXT.issuperset(map(type, cast("tuple[object, ...]", principal)))
+    return type(principal) is str
 
 
 def _start(key: Key) -> bytes:

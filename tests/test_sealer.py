@@ -7,7 +7,8 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
+from typing import Any, cast
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from statebox import (
     TokenTooLargeError,
     UnknownKeyError,
 )
+from statebox.bindings import Principal
 from statebox.keys import Revocation
 from statebox.sealer import Sealer
 from tests.samples import ALGORITHMS, DAY, NOW, Clock, key, maker, ring, secret
@@ -342,6 +344,53 @@ def test_a_hmac_tag_is_compared_in_constant_time_and_whole(
     monkeypatch.setattr("statebox.envelope.compare_digest", watched, raising=False)
     sealer(key(alg="HS256")).open(token_of("HS256"), NOW)
     assert (message[-32:], message[-32:]) in seen
+
+
+# --- the tag of a principal ---------------------------------------------------------------------
+
+
+class AnyCase(str):
+    """A text that equals its other spellings, as some frameworks have for header and user names."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+
+ALICES: list[Principal] = [
+    "Alice",
+    "alice",
+    AnyCase("Alice"),
+    AnyCase("alice"),
+    ("Alice",),
+    ["alice"],
+    (AnyCase("alice"),),
+    ("iss", "Alice"),
+    ("iss", AnyCase("alice")),
+    ("iss", "alice"),
+]
+
+
+def test_a_tag_follows_from_the_principal_and_never_from_who_came_before() -> None:
+    """The last tag is kept for the next call; an `__eq__` of a subclass must not find it."""
+    slot = sealer().active(NOW)
+    for before, principal in itertools.product(ALICES, repeat=2):
+        slot.principal_tag(before)
+        fresh = sealer().active(NOW)
+        assert slot.principal_tag(principal) == fresh.principal_tag(principal)
+
+
+@pytest.mark.parametrize("wrong", [ANY, ("iss", ANY), (ANY, ANY), [ANY]], ids=repr)
+def test_what_equals_everything_is_no_principal(wrong: Any) -> None:
+    slot = sealer().active(NOW)
+    for before in ("alice", ("iss", "alice")):
+        slot.principal_tag(before)
+        with pytest.raises(TypeError, match="principal"):
+            slot.principal_tag(wrong)
 
 
 # --- rings that change --------------------------------------------------------------------------
