@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks import comparisons, processes, report, roundtrip, workers
+from benchmarks import comparisons, guards, processes, report, roundtrip, workers
 from benchmarks.measuring import Effort, interleave
 from benchmarks.rows import Row, Target
 
@@ -31,6 +31,7 @@ EVERYTHING: Final[tuple[Callable[[Effort], Iterator[Row]], ...]] = (
     comparisons.against_the_floor,
     comparisons.against_the_boundary,
     comparisons.against_the_peers,
+    comparisons.against_the_codec,
     comparisons.token_characters,
     comparisons.large_rings,
     comparisons.further_kilobytes,
@@ -40,6 +41,7 @@ EVERYTHING: Final[tuple[Callable[[Effort], Iterator[Row]], ...]] = (
     processes.inspections,
     comparisons.whole_calls,
     round_trips,
+    guards.guards,
     workers.threads,
     workers.processes,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine
+from itertools import cycle
 from typing import Any, cast
 
 from mcp.server.context import HandlerResult, ServerMiddleware, ServerRequestContext
@@ -16,11 +17,12 @@ from benchmarks.cases import (
     AUDIENCE,
     METHOD,
     PARAMS,
-    PRINCIPAL,
+    PRINCIPALS,
     TTL,
     Pair,
     as_text,
     box_of,
+    in_turns,
     text,
 )
 from benchmarks.measuring import Call
@@ -44,9 +46,12 @@ class BareBoundary(RequestStateBoundary):
         return state
 
 
-def context_of(params: dict[str, Any]) -> Context:
-    """Make the context of a request; nothing that is measured reads its session."""
+def context_of(principal: str, state: str | None = None) -> Context:
+    """Make the context of a person's request; nothing that is measured reads its session."""
     session: Any = None
+    params: dict[str, Any] = {**PARAMS, "_meta": {"user": principal}}
+    if state is not None:
+        params["requestState"] = state
     return ServerRequestContext(
         session=session,
         lifespan_context={},
@@ -56,50 +61,48 @@ def context_of(params: dict[str, Any]) -> Context:
     )
 
 
+def user(ctx: Context) -> str:
+    """Bind to whoever the request is from."""
+    assert ctx.params is not None
+    principal: str = ctx.params["_meta"]["user"]
+    return principal
+
+
 def sdk_security() -> RequestStateSecurity:
     """Give the SDK's policy, with the bindings that statebox has."""
     return RequestStateSecurity(
-        keys=[bytes(range(32))], ttl=TTL, bind_principal=principal, audience=AUDIENCE
+        keys=[bytes(range(32))], ttl=TTL, bind_principal=user, audience=AUDIENCE
     )
-
-
-def principal(ctx: Context) -> str:
-    """Bind to the same person everywhere."""
-    return PRINCIPAL
 
 
 def sdk_pair(state: State) -> Pair:
     """Give the SDK's calls. It carries text only, so any other state travels as JSON in it."""
     boundary = BareBoundary(sdk_security(), default_audience=None)
-    params = dict(PARAMS)
-    context = context_of(params)
 
-    def seal() -> str:
+    def seal(context: Context) -> str:
         return boundary.seal(context, state if isinstance(state, str) else as_text(state))
 
-    def read(token: str) -> object:
-        params["requestState"] = token
+    def read(context: Context, token: str) -> object:
+        cast("dict[str, Any]", context.params)["requestState"] = token
         inner = boundary.unseal(context)
         return inner if isinstance(state, str) else json.loads(inner)
 
-    token = seal()
-    return Pair(seal, lambda: read(token), lambda: read(seal()))
+    return in_turns([context_of(principal) for principal in PRINCIPALS], seal, read)
 
 
 def statebox_pair(alg: str, state: State) -> Pair:
-    """Give statebox's calls, from the same params."""
+    """Give statebox's calls, from the same contexts."""
     box = box_of(alg)
 
-    def seal() -> str:
-        request = Request.from_params(METHOD, PARAMS)
-        return box.seal(state, principal=PRINCIPAL, request=request)
+    def seal(context: Context) -> str:
+        request = Request.from_params(context.method, context.params)
+        return box.seal(state, principal=user(context), request=request)
 
-    def read(token: str) -> object:
-        request = Request.from_params(METHOD, PARAMS)
-        return box.open(token, principal=PRINCIPAL, request=request).state
+    def read(context: Context, token: str) -> object:
+        request = Request.from_params(context.method, context.params)
+        return box.open(token, principal=user(context), request=request).state
 
-    token = seal()
-    return Pair(seal, lambda: read(token), lambda: read(seal()))
+    return in_turns([context_of(principal) for principal in PRINCIPALS], seal, read)
 
 
 def sdk_call() -> Call:
@@ -109,7 +112,7 @@ def sdk_call() -> Call:
 
 def statebox_call(alg: str) -> Call:
     """Give one call through statebox's middleware."""
-    return _call(StateboxBoundary(box_of(alg), principal=principal))
+    return _call(StateboxBoundary(box_of(alg), principal=user))
 
 
 def _call(middleware: ServerMiddleware[Any]) -> Call:
@@ -121,9 +124,11 @@ def _call(middleware: ServerMiddleware[Any]) -> Call:
     def call(context: Context) -> dict[str, Any]:
         return cast("dict[str, Any]", _run(middleware(context, answer)))
 
-    first = call(context_of(PARAMS))
-    context = context_of({**PARAMS, "requestState": first["requestState"]})
-    return lambda: call(context)
+    def paused(principal: str) -> Context:
+        return context_of(principal, call(context_of(principal))["requestState"])
+
+    contexts = cycle([paused(principal) for principal in PRINCIPALS])
+    return lambda: call(next(contexts))
 
 
 def _run(coroutine: Coroutine[Any, Any, HandlerResult]) -> HandlerResult:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from statebox import Key, Keyring, Request, Statebox
 from statebox.cbor import State
 from statebox.keys import A256GCM, HS256
 
+Person = TypeVar("Person")
+Token = TypeVar("Token", str, bytes, str | bytes)
+
 MODES: Final = (A256GCM, HS256)
 AUDIENCE: Final = "billing"
 TTL: Final = 600
-PRINCIPAL: Final = "alice@example.com"
+PRINCIPALS: Final = tuple(f"user-{number}@example.com" for number in range(16))
 METHOD: Final = "tools/call"
 PARAMS: Final[dict[str, Any]] = {
     "name": "refund",
@@ -102,18 +106,44 @@ class Pair:
     both: Callable[[], object]
 
 
+def in_turns(
+    people: Sequence[Person],
+    seal: Callable[[Person], Token],
+    read: Callable[[Person, Token], object],
+) -> Pair:
+    """Make calls that are for the next person each time, as a server's are.
+
+    Whatever remembers the last person gains within a round trip, as it does within a request, and
+    not from one round trip to the next.
+
+    Args:
+        people: Whom to seal and open for.
+        seal: Seals for a person.
+        read: Opens a token for a person.
+    """
+    turns, ready = cycle(people), cycle([(person, seal(person)) for person in people])
+
+    def both() -> object:
+        person = next(turns)
+        return read(person, seal(person))
+
+    return Pair(lambda: seal(next(turns)), lambda: read(*next(ready)), both)
+
+
 def sealing(box: Statebox, state: State, *, bound: bool) -> Pair:
     """Give the calls that seal a state and open it, with all bindings or with none.
 
-    The request is ready; the principal is text, as a server has it, and is hashed in every call.
+    The request is ready; the principal is text, as a server has it.
     """
-    bindings: dict[str, Any] = {
-        "principal": PRINCIPAL if bound else None,
-        "request": REQUEST if bound else None,
-    }
-    seal = partial(box.seal, state, **bindings)
+    if bound:
+        return in_turns(
+            PRINCIPALS,
+            lambda person: box.seal(state, principal=person, request=REQUEST),
+            lambda person, token: box.open(token, principal=person, request=REQUEST),
+        )
+    seal = partial(box.seal, state, principal=None, request=None)
 
     def both() -> object:
-        return box.open(seal(), **bindings)
+        return box.open(seal(), principal=None, request=None)
 
-    return Pair(seal, partial(box.open, seal(), **bindings), both)
+    return Pair(seal, partial(box.open, seal(), principal=None, request=None), both)

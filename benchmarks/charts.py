@@ -13,12 +13,13 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.comparisons import BOUNDARY, FLOOR, MAP_CHARS, PEERS, TEXT_CHARS
+from benchmarks.comparisons import BOUNDARY, CODEC, FLOOR, MAP_CHARS, PEERS, TEXT_CHARS
 from benchmarks.rows import Row, Target
 
 OURS: Final = "#2a6f97"
 THEIRS: Final = "#a9b4be"
 LIMIT: Final = "#c1121f"
+COLORS: Final = ("#2a6f97", "#89c2d9", "#9c6644", "#ddb892")
 _STATE: Final = "small map"
 
 
@@ -32,21 +33,25 @@ def draw(rows: Sequence[Row], folder: Path) -> None:
 
 
 def _floor(rows: Sequence[Row]) -> Figure:
-    measured = _of(rows, FLOOR)
-    names = list(dict.fromkeys(row.what.partition(", ")[2] for row in measured))
+    ratios: dict[str, dict[str, float]] = {}
+    for row in _of(rows, FLOOR):
+        lead, _, state = row.what.partition(", ")
+        ratios.setdefault(lead, {})[state] = row.reached.median
     figure, axes = _figure(height=3.2)
-    for marker, lead in zip(
-        "o^sv", dict.fromkeys(row.what.partition(", ")[0] for row in measured), strict=False
-    ):
-        ratios = [row.reached.median for row in measured if row.what.startswith(f"{lead},")]
-        axes.plot(names, ratios, marker=marker, label=lead, linewidth=1.2, markersize=4)
+    for (lead, by_state), color, marker in zip(ratios.items(), COLORS, "o^sv", strict=True):
+        texts = {state: ratio for state, ratio in by_state.items() if state.startswith("text")}
+        maps = {state: ratio for state, ratio in by_state.items() if state not in texts}
+        for part in (texts, maps):  # two lines, for a map is no larger text
+            label = lead if part is texts else None
+            names, values = list(part), list(part.values())
+            axes.plot(names, values, color=color, marker=marker, markersize=4, label=label)
     axes.axhline(1.0, color=THEIRS, linewidth=1)
     axes.axhline(FLOOR.at_most or 0, color=LIMIT, linewidth=1, linestyle="--")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("x the bare primitives")
     axes.set_title("Time over the floor, without bindings", loc="left")
     axes.tick_params(axis="x", labelrotation=20)
-    axes.legend(frameon=False, ncols=2)
+    axes.legend(frameon=False, ncols=2, loc="lower right")
     return figure
 
 
@@ -64,7 +69,7 @@ def _peers(rows: Sequence[Row]) -> Figure:
             1 / row.reached.median,
             THEIRS,
         )
-        for row in _of(rows, PEERS)
+        for row in (*_of(rows, CODEC), *_of(rows, PEERS))
         if row.what.endswith(f", {_STATE}")
     ]
     return _bars(bars, "Time to seal and open, all bindings, x statebox's", "{:.1f}")
@@ -73,10 +78,7 @@ def _peers(rows: Sequence[Row]) -> Figure:
 def _characters(rows: Sequence[Row]) -> Figure:
     bars = [("MCP SDK", 100.0, THEIRS)]
     for target, kind in ((TEXT_CHARS, "as text"), (MAP_CHARS, "as a map")):
-        for row in _of(rows, target):
-            alg, _, rest = row.what.partition(", ")
-            if rest.startswith(_STATE):
-                bars.append((f"statebox {alg}, state {kind}", row.reached.median * 100, OURS))
+        bars += [(f"statebox, {kind}", row.reached.median * 100, OURS) for row in _of(rows, target)]
     return _bars(bars, "Characters of a token for the same state and bindings, in %", "{:.0f}")
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 Call = Callable[[], object]
+Clock = Callable[[], float]
 Turn = Mapping[str, float]
 
 
@@ -68,17 +69,21 @@ class Rounds:
         return Ratio.of([value(turn) for turn in self.turns])
 
 
-def interleave(functions: Mapping[str, Call], effort: Effort) -> Rounds:
+def interleave(
+    functions: Mapping[str, Call], effort: Effort, *, clock: Clock = time.thread_time
+) -> Rounds:
     """Measure functions in turns.
 
     Args:
         functions: What to compare, by name.
         effort: For how long.
+        clock: What time is taken from, in seconds: the thread's own processor time, unless the
+            functions wait for something else.
 
     Returns:
         The seconds per call of every function in every round.
     """
-    counts = {name: _calls_within(effort.span, call) for name, call in functions.items()}
+    counts = {name: _calls_within(effort.span, call, clock) for name, call in functions.items()}
     names = list(functions)
     turns: list[Turn] = []
     gc.collect()
@@ -88,22 +93,22 @@ def interleave(functions: Mapping[str, Call], effort: Effort) -> Rounds:
         for turn in range(effort.rounds):
             # Forwards and backwards by turns, so that no function always follows the same one.
             order = names if turn % 2 else names[::-1]
-            turns.append({name: _time(functions[name], counts[name]) for name in order})
+            turns.append({name: _time(functions[name], counts[name], clock) for name in order})
     finally:
         if enabled:
             gc.enable()
     return Rounds(turns)
 
 
-def _calls_within(span: float, call: Call) -> int:
+def _calls_within(span: float, call: Call, clock: Clock) -> int:
     count = 1
-    while (taken := _time(call, count) * count) < span:
+    while (taken := _time(call, count, clock) * count) < span:
         count = max(count * 2, int(count * span / taken)) if taken > span / 100 else count * 10
     return count
 
 
-def _time(call: Call, count: int) -> float:
-    start = time.thread_time()
+def _time(call: Call, count: int, clock: Clock) -> float:
+    start = clock()
     for _ in repeat(None, count):
         call()
-    return (time.thread_time() - start) / count
+    return (clock() - start) / count

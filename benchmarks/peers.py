@@ -1,7 +1,7 @@
 """The peers: each seals the same information and checks it when it opens.
 
 A token carries the state, exp, iat, the audience, the principal and the request's digest. The two
-bindings are at hand, ready for the peer's encoding; statebox itself still hashes its principal.
+bindings are at hand, ready for the peer's encoding; statebox itself has its principals to hash.
 What a peer does not check by itself is checked by the lines below, so that all do the same work.
 """
 
@@ -23,14 +23,17 @@ from joserfc import jwt as jose
 from joserfc.jwk import OctKey
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from benchmarks.cases import AUDIENCE, TTL, Pair
+from benchmarks.cases import AUDIENCE, PRINCIPALS, TTL, Pair, in_turns
 from statebox.cbor import State
 
 _SECRET: Final = bytes(range(32))
-_PRINCIPAL: Final = urlsafe_b64encode(bytes(range(16))).decode()
+_PRINCIPALS: Final = tuple(
+    urlsafe_b64encode(principal.encode()[:16]).decode() for principal in PRINCIPALS
+)
 _DIGEST: Final = urlsafe_b64encode(bytes(range(16, 32))).decode()
 
 Claims = dict[str, Any]
+Peer = tuple[Callable[[Claims], str | bytes], Callable[[Any], Claims]]
 
 
 class BindingError(Exception):
@@ -39,35 +42,35 @@ class BindingError(Exception):
 
 def peers_of(state: State) -> dict[str, Pair]:
     """Give every peer's calls for one state, by name; JSON-like states only."""
-    return {name: _pair(*make(), state) for name, make in PEERS.items()}
+    return {name: peer_of(make, state) for name, make in PEERS.items()}
 
 
-def _pair(
-    seal: Callable[[Claims], str | bytes], read: Callable[[Any], Claims], state: State
-) -> Pair:
-    def seal_state() -> str | bytes:
+def peer_of(make: Callable[[], Peer], state: State) -> Pair:
+    """Give the calls of one peer."""
+    seal, read = make()
+
+    def seal_state(principal: str) -> str | bytes:
         now = int(time.time())
         claims: Claims = {
             "s": state,
             "exp": now + TTL,
             "iat": now,
             "aud": AUDIENCE,
-            "p": _PRINCIPAL,
+            "p": principal,
             "r": _DIGEST,
         }
         return seal(claims)
 
-    def open_token(token: str | bytes) -> object:
+    def open_token(principal: str, token: str | bytes) -> object:
         claims = read(token)
         if not (
-            hmac.compare_digest(claims["p"], _PRINCIPAL)
+            hmac.compare_digest(claims["p"], principal)
             and hmac.compare_digest(claims["r"], _DIGEST)
         ):
             raise BindingError
         return claims["s"]
 
-    token = seal_state()
-    return Pair(seal_state, lambda: open_token(token), lambda: open_token(seal_state()))
+    return in_turns(_PRINCIPALS, seal_state, open_token)
 
 
 def _require_claims(claims: Claims) -> Claims:
@@ -80,9 +83,6 @@ def _require_claims(claims: Claims) -> Claims:
 
 def _dumps(claims: object) -> bytes:
     return json.dumps(claims, separators=(",", ":")).encode()
-
-
-Peer = tuple[Callable[[Claims], str | bytes], Callable[[Any], Claims]]
 
 
 def pyjwt_hs256() -> Peer:
@@ -177,7 +177,6 @@ def sdk_codec() -> Peer:
 
 
 PEERS: Final[dict[str, Callable[[], Peer]]] = {
-    "MCP SDK codec alone": sdk_codec,
     "Fernet": fernet,
     "joserfc JWE dir": joserfc_dir,
     "pyseto v4.local": pyseto_v4_local,

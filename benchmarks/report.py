@@ -84,7 +84,15 @@ def _cells(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
 
 
 def _number(value: float, target: Target) -> str:
-    return f"{value:.0f} ms" if target.unit == "ms" else f"{value:.2f}"
+    match target.unit:
+        case "%":
+            return f"{value * 100:.1f} %"
+        case "ms":
+            return f"{value:.0f} ms"
+        case "us":
+            return f"{value:.2f} us"
+        case _:
+            return f"{value:.2f}"
 
 
 def _where() -> str:

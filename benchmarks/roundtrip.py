@@ -29,8 +29,8 @@ from mcp_types import (
 )
 from starlette.applications import Starlette
 
-from benchmarks.boundary import principal, sdk_security
-from benchmarks.cases import METHOD, PARAMS, box_of, text
+from benchmarks.boundary import sdk_security, user
+from benchmarks.cases import METHOD, PARAMS, PRINCIPALS, box_of, text
 from benchmarks.measuring import Call
 from statebox.keys import A256GCM
 from statebox.mcp import StateboxBoundary
@@ -60,13 +60,14 @@ _HEADERS: Final = {
 _META: Final[dict[str, Any]] = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    "user": PRINCIPALS[0],
 }
 
 
 BOUNDARIES: Final[dict[str, Callable[[], ServerMiddleware[Any] | None]]] = {
     "none": lambda: None,
     "sdk": lambda: RequestStateBoundary(sdk_security(), default_audience=None),
-    "statebox": lambda: StateboxBoundary(box_of(A256GCM), principal=principal),
+    "statebox": lambda: StateboxBoundary(box_of(A256GCM), principal=user),
 }
 
 

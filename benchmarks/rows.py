@@ -15,7 +15,8 @@ class Target:
     Attributes:
         name: What is measured over what.
         at_most: The most it may be; None: measured for information.
-        unit: `"x"` for a ratio, `"ms"` for milliseconds.
+        unit: `"x"` for a ratio, `"%"` for one that is shown in percent; `"ms"` or `"us"` where the
+            target is one.
     """
 
     name: str

@@ -5,7 +5,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.boundary import sdk_pair, statebox_pair
 from benchmarks.cases import BOUND, MODES, STATES, box_of, sealing
-from benchmarks.peers import PEERS, peers_of
+from benchmarks.peers import PEERS, peer_of, peers_of, sdk_codec
 
 states = pytest.mark.parametrize("name", BOUND)
 
@@ -22,6 +22,12 @@ def test_peer(benchmark: BenchmarkFixture, name: str, peer: str) -> None:
 def test_statebox(benchmark: BenchmarkFixture, name: str, alg: str) -> None:
     benchmark.group = f"seal + open with ready bindings, {name}"
     assert benchmark(sealing(box_of(alg), STATES[name], bound=True).both)
+
+
+@states
+def test_sdk_codec(benchmark: BenchmarkFixture, name: str) -> None:
+    benchmark.group = f"seal + open with ready bindings, {name}"
+    assert benchmark(peer_of(sdk_codec, STATES[name]).both) == STATES[name]
 
 
 @states

@@ -12,6 +12,7 @@ TARGETS = {
     "seal, open without bindings, over the floor",
     "seal + open with all bindings, over the SDK's boundary",
     "seal + open with all bindings, over each other peer",
+    "the same, over the SDK's codec alone with inline claims and checks",
     "characters of a token over the SDK's, the state as text",
     "characters of a token over the SDK's, the same state as a map",
     "a ring of 1,000 keys over a ring of 1",
@@ -20,6 +21,7 @@ TARGETS = {
     "import statebox over importing AESGCM and cbor2",
     "a token rejected before authentication, over a valid one",
     "statebox inspect, CPU time beyond python -c pass",
+    "spending a token with a MemoryGuard",
 }
 
 
