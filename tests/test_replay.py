@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -272,3 +273,49 @@ async def test_event_loops_in_several_threads_share_a_memory_guard() -> None:
 
     counts = await asyncio.gather(*(asyncio.to_thread(present_all) for _ in range(4)))
     assert sum(counts) == len(ids)
+
+
+async def check_answer_store(make: Callable[[], ReplayGuard]) -> None:
+    here, there = make(), make()
+    assert isinstance(here, MemoryGuard | SQLiteGuard | RedisGuard)
+    assert isinstance(there, MemoryGuard | SQLiteGuard | RedisGuard)
+    end = int(time.time()) + 600
+    assert await here.get("a") is None
+    assert await here.consume("a", end)
+    assert await there.get("a") is None
+    await here.put("a", b"the \0 answer", end)
+    assert await here.get("a") == b"the \0 answer"
+    assert await there.get("a") == b"the \0 answer"
+    assert await there.get("b") is None
+    assert not await there.consume("a", end)
+
+
+async def test_memory_keeps_an_answer() -> None:
+    await check_answer_store(same(MemoryGuard()))
+
+
+async def test_sqlite_keeps_an_answer_for_all_processes(sqlite: Make) -> None:
+    await check_answer_store(sqlite)
+
+
+async def test_redis_keeps_an_answer_for_all_replicas(fleet: Make) -> None:
+    await check_answer_store(fleet)
+
+
+async def test_an_answer_leaves_memory_with_the_id() -> None:
+    clock = Clock()
+    guard = MemoryGuard(clock=clock)
+    assert await guard.consume("a", NOW + 10)
+    await guard.put("a", b"answer", NOW + 10)
+    clock.now = NOW + 69
+    assert not await guard.consume("b", NOW + 5)
+    assert await guard.get("a") == b"answer"
+    clock.now = NOW + 70
+    assert not await guard.consume("b", NOW + 5)
+    assert await guard.get("a") is None
+
+
+async def test_memory_keeps_no_answer_that_nothing_would_ever_remove() -> None:
+    guard = MemoryGuard(clock=Clock())
+    await guard.put("never spent", b"answer", NOW + 10)
+    assert await guard.get("never spent") is None

@@ -78,6 +78,27 @@ async def test_an_id_is_kept_for_its_tokens_life_and_a_minute(
     assert 655 < int(redis.command("ttl", "statebox:spent:a")) <= 661
 
 
+async def test_an_answer_is_kept_as_long_as_the_id(redis: RedisProcess, guard: Make) -> None:
+    a_guard = guard()
+    await a_guard.put("a", b"answer", END)
+    await a_guard.put("a", b"another answer", END)
+    assert await a_guard.get("a") == b"answer"
+    assert 655 < int(redis.command("ttl", "statebox:answer:a")) <= 660
+    await a_guard.put("b", b"answer", NOW - 60)
+    assert await a_guard.get("b") is None
+
+
+async def test_a_redis_that_is_down_keeps_and_gives_no_answer(
+    redis: RedisProcess, guard: Make
+) -> None:
+    redis.kill()
+    a_guard = guard()
+    with pytest.raises(GuardUnavailableError):
+        await a_guard.put("a", b"answer", END)
+    with pytest.raises(GuardUnavailableError):
+        await a_guard.get("a")
+
+
 async def test_a_token_that_ended_long_ago_is_never_accepted(guard: Make) -> None:
     assert not await guard().consume("a", NOW - 60)
     assert await guard().consume("b", NOW - 59)

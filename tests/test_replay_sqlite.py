@@ -141,6 +141,32 @@ async def test_an_id_leaves_the_file_a_minute_after_its_token_ended(
     assert not await a_guard.consume("early 0", NOW + 10)
 
 
+async def test_an_answer_leaves_the_file_a_minute_after_its_token_ended(
+    path: Path, guard: Make
+) -> None:
+    clock = Clock()
+    a_guard = guard(clock)
+    await a_guard.put("early", b"answer", NOW + 10)
+    await a_guard.put("early", b"another answer", NOW + 10)
+    assert await a_guard.get("early") == b"answer"
+    clock.now = NOW + 69
+    await a_guard.put("late", b"answer", END)
+    assert await a_guard.get("early") == b"answer"
+    clock.now = NOW + 70
+    await a_guard.put("later", b"answer", END)
+    assert await a_guard.get("early") is None
+    assert await a_guard.get("late") == b"answer"
+
+
+async def test_a_file_that_is_gone_keeps_and_gives_no_answer(path: Path, guard: Make) -> None:
+    a_guard = guard()
+    path.parent.rename(path.parent.with_name("away"))
+    with pytest.raises(GuardUnavailableError):
+        await a_guard.put("a", b"answer", END)
+    with pytest.raises(GuardUnavailableError):
+        await a_guard.get("a")
+
+
 async def test_a_token_that_ended_long_ago_is_never_accepted(guard: Make) -> None:
     assert not await guard().consume("a", NOW - 60)
     assert await guard().consume("b", NOW - 59)

@@ -19,6 +19,7 @@ forgotten the token, raise `GuardUnavailableError`. No failure makes a second wi
 token that nobody can use any more.
 """
 
+from statebox.replay.guard import AnswerStore as AnswerStore
 from statebox.replay.guard import ReplayGuard as ReplayGuard
 from statebox.replay.guard import spend as spend
 from statebox.replay.memory import MemoryGuard as MemoryGuard

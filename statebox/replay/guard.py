@@ -44,6 +44,27 @@ class ReplayGuard(Protocol):
         ...
 
 
+class AnswerStore(Protocol):
+    """Keeps what was answered to a spent token, until the token has expired.
+
+    All three guards are one as well. What is stored is sealed; a store need not keep it secret.
+    """
+
+    async def put(self, token_id: str, answer: bytes, expires_at: int) -> None:
+        """Keep an answer; raises if it cannot.
+
+        Args:
+            token_id: 32 hex digits that name the token.
+            answer: Any bytes.
+            expires_at: When the token ends, in seconds since 1970.
+        """
+        ...
+
+    async def get(self, token_id: str) -> bytes | None:
+        """Give the answer, or None where there is none; raises if it cannot tell."""
+        ...
+
+
 async def spend(guard: ReplayGuard, turn: Continuation, *, on_event: Hook | None = None) -> None:
     """Spend a token after it was opened, and before anything is done that may be done only once.
 

@@ -35,6 +35,7 @@ class MemoryGuard:
         self._clock = clock
         self._since = int(clock())
         self._spent: dict[str, object] = {}
+        self._answers: dict[str, bytes] = {}
         self._by_expiry: dict[int, list[str]] = {}  # what ends in one second, together ...
         self._seconds: list[int] = []  # ... and those seconds, as a heap
         self._lock = threading.Lock()  # for the last two: event loops of several threads may share
@@ -74,6 +75,15 @@ class MemoryGuard:
         (self._by_expiry.get(expires_at) or self._new_second(expires_at)).append(token_id)
         return True
 
+    async def put(self, token_id: str, answer: bytes, expires_at: int) -> None:
+        """Keep the answer to a token that this guard spent; see `AnswerStore`."""
+        if token_id in self._spent and expires_at > self._clock() - KEPT_AFTER_EXPIRY:
+            self._answers[token_id] = answer
+
+    async def get(self, token_id: str) -> bytes | None:
+        """Give the answer to a token, or None; see `AnswerStore`."""
+        return self._answers.get(token_id)
+
     def _new_second(self, expires_at: int) -> list[str]:
         with self._lock:
             if expires_at not in self._by_expiry:
@@ -85,3 +95,4 @@ class MemoryGuard:
             while self._seconds and self._seconds[0] <= horizon:
                 for token_id in self._by_expiry.pop(heapq.heappop(self._seconds)):
                     del self._spent[token_id]
+                    self._answers.pop(token_id, None)

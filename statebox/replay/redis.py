@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 
 from statebox.errors import GuardUnavailableError
 from statebox.replay.guard import DEFAULT_TIMEOUT, KEPT_AFTER_EXPIRY, forgotten, late
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CONNECTIONS: Final = 16
 _REPLAYED: Final = 0
 _SPENT: Final = 1
+_T = TypeVar("_T")
 
 # One script, so that looking whether the memory is whole and spending the id are one step.
 #
@@ -125,8 +126,6 @@ class RedisGuard:
             GuardUnavailableError: The token is older than what the Redis remembers; the Redis is
                 down, full or read-only, or it took too long.
         """
-        from redis import RedisError
-
         now = self._clock()
         left = expires_at - now
         if left <= -KEPT_AFTER_EXPIRY:
@@ -145,11 +144,40 @@ class RedisGuard:
             self._durable,
             secrets.token_hex(8),
         ]
+        outcome, state = await self._ask(
+            lambda client: cast("Awaitable[tuple[int, bytes]]", client.eval(_SCRIPT, 2, *arguments))
+        )
+        self._state = state.decode()
+        if outcome == _SPENT:
+            return True
+        if outcome == _REPLAYED:
+            return False
+        raise forgotten("the guard's Redis")
+
+    async def put(self, token_id: str, answer: bytes, expires_at: int) -> None:
+        """Keep the answer to a token; see `AnswerStore`."""
+        left = int(expires_at - self._clock()) + KEPT_AFTER_EXPIRY
+        if left > 0:
+            name = self._prefix + "answer:" + token_id
+            await self._ask(lambda client: client.set(name, answer, nx=True, ex=left))
+
+    async def get(self, token_id: str) -> bytes | None:
+        """Give the answer to a token, or None; see `AnswerStore`."""
+        name = self._prefix + "answer:" + token_id
+        return await self._ask(lambda client: cast("Awaitable[bytes | None]", client.get(name)))
+
+    async def aclose(self) -> None:
+        """Close the connections. The guard opens new ones if it is used again."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _ask(self, command: Callable[[Redis], Awaitable[_T]]) -> _T:
+        from redis import RedisError
+
         try:
             async with asyncio.timeout(self.timeout):
-                answer = await cast(
-                    "Awaitable[tuple[int, bytes]]", self._connection().eval(_SCRIPT, 2, *arguments)
-                )
+                return await command(self._connection())
         except TimeoutError as error:
             raise late(self.timeout) from error
         except (RedisError, OSError) as error:
@@ -158,19 +186,6 @@ class RedisGuard:
                 f"the guard's Redis gave no answer: {_said(error)}",
                 hint="Look whether this Redis is up, not full, and may be written to.",
             ) from error
-        outcome, state = answer
-        self._state = state.decode()
-        if outcome == _SPENT:
-            return True
-        if outcome == _REPLAYED:
-            return False
-        raise forgotten("the guard's Redis")
-
-    async def aclose(self) -> None:
-        """Close the connections. The guard opens new ones if it is used again."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
 
     def _connection(self) -> Redis:
         loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Final, final
+from typing import Final, TypeVar, final
 from urllib.parse import quote
 
 from statebox.errors import GuardUnavailableError
@@ -25,10 +25,19 @@ _SCHEMA: Final = """
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS spent (id TEXT PRIMARY KEY, expires_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS spent_by_expiry ON spent (expires_at);
+CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, expires_at INTEGER NOT NULL, answer BLOB);
+CREATE INDEX IF NOT EXISTS answers_by_expiry ON answers (expires_at);
 CREATE TABLE IF NOT EXISTS memory (since INTEGER NOT NULL);
 INSERT INTO memory SELECT {since:d} WHERE NOT EXISTS (SELECT 1 FROM memory);
 COMMIT;
 """
+
+_CLEAN: Final = {
+    table: f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE expires_at <= ? "  # noqa: S608
+    "ORDER BY expires_at LIMIT ?)"
+    for table in ("spent", "answers")
+}
+_T = TypeVar("_T")
 
 
 @final
@@ -87,39 +96,51 @@ class SQLiteGuard:
             GuardUnavailableError: The token is older than the file; the disk is full, the file is
                 locked or broken, or it took too long.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.timeout
+        return await self._work(
+            lambda file, now: file.consume(token_id, expires_at, issued_at, now)
+        )
 
-        def work() -> bool:
-            # Nobody waits any more: leave the token unspent.
-            if loop.time() > deadline:
-                raise late(self.timeout)
-            return self._consume(token_id, expires_at, issued_at)
+    async def put(self, token_id: str, answer: bytes, expires_at: int) -> None:
+        """Keep the answer to a token; see `AnswerStore`."""
+        await self._work(lambda file, now: file.put(token_id, answer, expires_at, now))
 
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await loop.run_in_executor(self._thread, work)
-        except TimeoutError as error:
-            raise late(self.timeout) from error
-        except (sqlite3.Error, OSError) as error:
-            raise _unavailable(error) from error
+    async def get(self, token_id: str) -> bytes | None:
+        """Give the answer to a token, or None; see `AnswerStore`."""
+        return await self._work(lambda file, _now: file.get(token_id))
 
     async def aclose(self) -> None:
         """Close the file, after what is under way. The guard opens it if it is used again."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
 
-    def _consume(self, token_id: str, expires_at: int, issued_at: int | None) -> bool:
-        now = self._clock()
-        try:
-            # Somebody may have removed or replaced the file, and others write to the new one.
-            if self._file is None or not self._file.is_at(self._path):
+    async def _work(self, job: Callable[[_File, float], _T]) -> _T:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeout
+
+        def in_the_thread() -> _T:
+            # Nobody waits any more: leave everything as it is.
+            if loop.time() > deadline:
+                raise late(self.timeout)
+            try:
+                return job(self._open(), self._clock())
+            except (sqlite3.Error, OSError):
+                # The next job gets a new connection, so that what is mended needs no restart.
                 self._close()
-                self._file = _File(self._path, self.timeout, now)
-            return self._file.consume(token_id, expires_at, issued_at, now)
-        except (sqlite3.Error, OSError):
-            # The next token gets a new connection, so that what is mended needs no restart.
+                raise
+
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await loop.run_in_executor(self._thread, in_the_thread)
+        except TimeoutError as error:
+            raise late(self.timeout) from error
+        except (sqlite3.Error, OSError) as error:
+            raise _unavailable(error) from error
+
+    def _open(self) -> _File:
+        # Somebody may have removed or replaced the file, and others write to the new one.
+        if self._file is None or not self._file.is_at(self._path):
             self._close()
-            raise
+            self._file = _File(self._path, self.timeout, self._clock())
+        return self._file
 
     def _close(self) -> None:
         if self._file is not None:
@@ -188,22 +209,36 @@ class _File:
             return False
         if issued_at is not None and issued_at < self._since:
             raise forgotten("the guard's file")
+        insert = "INSERT INTO spent VALUES (?, ?) ON CONFLICT DO NOTHING"
+        return self._write("spent", horizon, insert, (token_id, expires_at)) == 1
+
+    def put(self, token_id: str, answer: bytes, expires_at: int, now: float) -> None:
+        """Keep an answer."""
+        insert = "INSERT INTO answers VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        horizon = int(now) - KEPT_AFTER_EXPIRY
+        self._write("answers", horizon, insert, (token_id, expires_at, answer))
+
+    def get(self, token_id: str) -> bytes | None:
+        """Give an answer."""
+        query = "SELECT answer FROM answers WHERE id = ?"
+        found = self._connection.execute(query, (token_id,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def _write(
+        self, table: str, horizon: int, insert: str, row: tuple[str | int | bytes, ...]
+    ) -> int:
+        execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         try:
-            insert = "INSERT INTO spent VALUES (?, ?) ON CONFLICT DO NOTHING"
-            first = execute(insert, (token_id, expires_at)).rowcount == 1
-            if first:
-                execute(
-                    "DELETE FROM spent WHERE id IN (SELECT id FROM spent WHERE expires_at <= ? "
-                    "ORDER BY expires_at LIMIT ?)",
-                    (horizon, _DROPPED),
-                )
+            added = execute(insert, row).rowcount
+            if added:
+                execute(_CLEAN[table], (horizon, _DROPPED))
             execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 execute("ROLLBACK")
             raise
-        return first
+        return added
 
     def close(self) -> None:
         """Close the connection, whatever state it is in."""
