@@ -160,7 +160,7 @@ async def test_an_answer_leaves_the_file_a_minute_after_its_token_ended(
 
 async def test_a_file_that_is_gone_keeps_and_gives_no_answer(path: Path, guard: Make) -> None:
     a_guard = guard()
-    path.parent.rename(path.parent.with_name("away"))
+    path.parent.rename(path.parent.with_name(f"{path.parent.name}-away"))
     with pytest.raises(GuardUnavailableError):
         await a_guard.put("a", b"answer", END)
     with pytest.raises(GuardUnavailableError):
@@ -244,7 +244,7 @@ async def test_a_file_whose_folder_is_gone_refuses_until_it_is_back(
     path: Path, guard: Make
 ) -> None:
     a_guard = guard()
-    away = path.parent.with_name("away")
+    away = path.parent.with_name(f"{path.parent.name}-away")
     path.parent.rename(away)
     with pytest.raises(GuardUnavailableError, match="No such file or directory"):
         await a_guard.consume("a", END, NOW)
