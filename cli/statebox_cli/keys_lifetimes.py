@@ -111,6 +111,29 @@ def losses(before: Keyring, after: Keyring, now: float) -> list[Loss]:
     return sorted(lost, key=lambda loss: loss.until)
 
 
+def outage(before: Keyring, after: Keyring, now: float) -> bool:
+    """Tell whether on some replica no key that is meant to seal would seal under the new ring.
+
+    Its clock may be behind, and a key that begins now has not begun there. Then the one before it
+    must seal still: not none, and not one that was taken over from long ago.
+
+    Args:
+        before: The ring as it is.
+        after: The ring as it would be.
+        now: Seconds since 1970.
+    """
+    clocks = (now - LEEWAY, now, now + LEEWAY)
+    sealed = {key.kid for clock in clocks if (key := active(before, clock))}
+    meant = active(after, now)
+    for clock in clocks:
+        key = active(after, clock)
+        if key is None and active(before, clock) is not None:
+            return True
+        if key is not None and key is not meant and before.get(key.kid) and key.kid not in sealed:
+            return True
+    return False
+
+
 def _opens_until(ring: Keyring, key: Key) -> float:
     kept = ring.get(key.kid)
     same = kept is not None and kept.alg == key.alg and kept.same_secret(key)

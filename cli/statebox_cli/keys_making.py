@@ -7,8 +7,9 @@ from typing import Final
 import click
 
 from statebox.keyring import DEFAULT_MAX_TTL, Keyring
-from statebox.keys import A256GCM, ALGORITHMS, HS256
+from statebox.keys import A256GCM, ALGORITHMS, HS256, Key
 from statebox_cli import options, output
+from statebox_cli.keys_lifetimes import LEEWAY
 from statebox_cli.keys_writing import Write, create, write, writes
 from statebox_cli.rotation import rotated
 
@@ -36,7 +37,9 @@ def init(asked: Write, alg: str | None, max_ttl: int) -> None:
 
     One that is there already is not overwritten without --force.
     """
-    create(asked, Keyring.generate(alg or A256GCM, max_ttl=max_ttl, now=asked.now))
+    # Begun a minute ago, for replicas whose clock is behind.
+    key = Key.generate(alg or A256GCM, now=asked.now, nbf=asked.now - LEEWAY)
+    create(asked, Keyring([key], max_ttl=max_ttl))
 
 
 @click.command()

@@ -18,7 +18,7 @@ from statebox.errors import UnknownKeyError
 from statebox.keyring import Keyring
 from statebox.keys import Key
 from statebox_cli import options, output
-from statebox_cli.keys_lifetimes import Loss, active, losses
+from statebox_cli.keys_lifetimes import Loss, losses, outage
 from statebox_cli.keys_store import PrintedStore, Store, change, exists_error, store_of
 from statebox_cli.keys_view import ring_text, ring_view
 from statebox_cli.output import WIDTH, InputError, RefusedError
@@ -193,10 +193,10 @@ def changes(before: Keyring | None, after: Keyring, now: float) -> list[str]:
 def _require_harmless(asked: Write, before: Keyring, after: Keyring) -> None:
     error: RefusedError | None = None
     lost = losses(before, after, asked.now)
-    if active(after, asked.now) is None and active(before, asked.now) is not None:
+    if outage(before, after, asked.now):
         error = RefusedError(
-            "the ring would have no key to seal with",
-            hint="Add one first: statebox keys rotate --activate-in 0",
+            "a replica, if only one whose clock is behind, would have no good key to seal with",
+            hint="Wait a minute, or add a key first: statebox keys rotate",
         )
     if lost:
         error = RefusedError(

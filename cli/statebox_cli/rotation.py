@@ -65,10 +65,7 @@ def placed(ring: Keyring, key: Key, now: float) -> Keyring:
         else other
         for other in ring
     ]
-    handover = _handover(ring, key)
-    if handover is not None:
-        key = key.replace(exp=handover)
-    return Keyring([*keys, key], max_ttl=ring.max_ttl)
+    return Keyring([*keys, _handing_over(ring, key)], max_ttl=ring.max_ttl)
 
 
 def without(ring: Keyring, key: Key, now: float) -> Keyring:
@@ -81,8 +78,7 @@ def without(ring: Keyring, key: Key, now: float) -> Keyring:
     predecessor = _predecessor(ring, key, now) if key.nbf > now else None
     if predecessor is None:
         return rest
-    handover = _handover(rest, predecessor)
-    dated = _without_end(predecessor) if handover is None else predecessor.replace(exp=handover)
+    dated = _handing_over(rest, _without_end(predecessor))
     keys = [dated if other is predecessor else other for other in rest]
     return Keyring(keys, max_ttl=ring.max_ttl)
 
@@ -124,10 +120,13 @@ def revoked(ring: Keyring, key: Key, now: float, *, reason: str | None) -> Keyri
     ring = Keyring([*keys, dead], max_ttl=ring.max_ttl)
     if not was_active:
         return ring
-    fresh = Key.generate(
-        key.alg, now=now, nbf=free_start(ring, int(now)), taken={other.kid for other in ring}
-    )
-    return placed(ring, fresh, now)
+    # Begun a minute ago, so that a replica whose clock is behind has a key to seal with as well;
+    # yet later than all that have begun, or it would not take over.
+    begun = [other.nbf for other in ring if other.nbf <= now and other.revoked is None]
+    nbf = free_start(ring, max([int(now) - LEEWAY, *(start + 1 for start in begun)]))
+    kids = {other.kid for other in ring}
+    fresh = Key.generate(key.alg, now=now, nbf=nbf, taken=kids)
+    return Keyring([*ring, _handing_over(ring, fresh)], max_ttl=ring.max_ttl)
 
 
 def retired(ring: Keyring, key: Key, now: float) -> Keyring:
@@ -180,10 +179,10 @@ def _predecessor(ring: Keyring, key: Key, now: float) -> Key | None:
     return earlier[-1] if earlier else None
 
 
-def _handover(ring: Keyring, key: Key) -> int | None:
-    """Give the exp of a key by the one that takes over from it; None if none does."""
+def _handing_over(ring: Keyring, key: Key) -> Key:
+    """Date a key by the one that takes over from it, if there is one."""
     starts = [other.nbf for other in ring if other.nbf > key.nbf and other.revoked is None]
-    return min(starts) + ring.max_ttl + LEEWAY if starts else None
+    return key.replace(exp=min(starts) + ring.max_ttl + LEEWAY) if starts else key
 
 
 def _without_end(key: Key) -> Key:
