@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from copy import copy
 from typing import Self, Unpack, final
 
 from statebox.bindings import Principal, Request
@@ -125,6 +126,21 @@ class Statebox:
         """
         ring = open_source(os.fspath(source), on_event=on_event)
         return cls(ring, audience=audience, on_event=on_event, **options)
+
+    def sibling(self, purpose: str) -> Statebox:
+        """Make a box over the same keys for something other than states, as for kept answers.
+
+        Args:
+            purpose: What for, in a word.
+
+        Returns:
+            A box whose tokens this one never opens, nor the reverse, and whose events nobody gets.
+        """
+        other = copy(self)
+        other._audience = audience = self._audience + b"#" + purpose.encode()  # noqa: SLF001 - of this class
+        other._layout = Layout(audience)  # noqa: SLF001
+        other._on_event = None  # noqa: SLF001
+        return other
 
     @property
     def audience(self) -> str:

@@ -7,7 +7,6 @@ import inspect
 from functools import lru_cache
 from typing import Final, Protocol
 
-from statebox.continuation import Continuation
 from statebox.errors import GuardUnavailableError, OpenError, ReplayedTokenError
 from statebox.events import GuardFailed, Hook
 
@@ -65,7 +64,41 @@ class AnswerStore(Protocol):
         ...
 
 
-async def spend(guard: ReplayGuard, turn: Continuation, *, on_event: Hook | None = None) -> None:
+class Presented(Protocol):
+    """What single use needs to know of a token; a `Continuation` is one."""
+
+    @property
+    def token_id(self) -> str:
+        """32 hex digits that name the token."""
+        ...
+
+    @property
+    def key_id(self) -> str:
+        """The kid of the key that sealed it."""
+        ...
+
+    @property
+    def flow(self) -> str | None:
+        """16 hex digits that name the flow, if it has one."""
+        ...
+
+    @property
+    def round(self) -> int | None:
+        """The round within the flow, from 1."""
+        ...
+
+    @property
+    def issued_at(self) -> int:
+        """When it was sealed, in seconds since 1970."""
+        ...
+
+    @property
+    def expires_at(self) -> int:
+        """When it ends, in seconds since 1970."""
+        ...
+
+
+async def spend(guard: ReplayGuard, turn: Presented, *, on_event: Hook | None = None) -> None:
     """Spend a token after it was opened, and before anything is done that may be done only once.
 
     Args:
