@@ -46,6 +46,7 @@ OUTSIDE = {
     "rich": {"statebox_cli"},
     "mcp": {"statebox.mcp", "statebox_cli"},
     "mcp_types": {"statebox.mcp", "statebox_cli"},
+    "fastmcp": {"statebox.mcp"},
     "pydantic": {"statebox.mcp", "statebox_cli"},
     "anyio": {"statebox.mcp", "statebox_cli"},
     "httpx2": {"statebox.mcp", "statebox_cli"},

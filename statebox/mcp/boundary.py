@@ -10,31 +10,25 @@ state that the token holds.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, NoReturn, cast, final
+from typing import Any, cast, final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
 from statebox.bindings import Request
 from statebox.box import Statebox
 from statebox.continuation import Continuation
 from statebox.errors import (
-    ClaimError,
     MalformedTokenError,
-    OpenError,
     RequestError,
     SealError,
     StateboxError,
 )
+from statebox.mcp.answers import fail, refuse
 from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
-
-logger: Final = logging.getLogger("statebox.mcp")
 
 
 @final
@@ -118,7 +112,7 @@ class StateboxBoundary:
                 error.token_id = turn.token_id
                 raise error
         except StateboxError as error:  # a KeyringError of a live source as well: deny on error
-            _refuse(this_round.method, error)
+            refuse(this_round.method, error)
         return turn
 
     def _seal(self, state: object, this_round: _Round, turn: Continuation | None) -> str:
@@ -134,7 +128,7 @@ class StateboxBoundary:
                 state, principal=this_round.principal, request=this_round.request, after=turn
             )
         except StateboxError as error:
-            _fail(this_round.method, error)
+            fail(this_round.method, error)
 
 
 @final
@@ -167,41 +161,3 @@ class _Round:
     def principal(self) -> tuple[str, ...] | None:
         """Who is asking; raises a PrincipalError if that cannot be told."""
         return self._binding.find(self._ctx)
-
-
-def _refuse(method: str, error: StateboxError) -> NoReturn:
-    """Answer a state that is refused: the wire gets one answer for every reason, the log this one."""
-    fields = _fields(method, error)
-    logger.warning(
-        "requestState refused on %s: %s: %s (kid=%s flow=%s token=%s)",
-        *(method, error.code, error.message),
-        *(fields[name] or "-" for name in ("statebox_kid", "statebox_flow", "statebox_token")),
-        extra=fields,
-    )
-    raise MCPError(
-        code=INVALID_PARAMS,
-        message="Invalid or expired requestState",
-        data={"reason": "invalid_request_state"},
-    ) from error
-
-
-def _fail(method: str, error: StateboxError) -> NoReturn:
-    """Answer a state that cannot be sealed; that is the server's fault, so the log gets the hint."""
-    logger.error(
-        "requestState not sealed on %s: %s: %s; %s",
-        *(method, error.code, error.message, error.hint),
-        extra=_fields(method, error),
-    )
-    raise MCPError(code=INTERNAL_ERROR, message="Internal error") from error
-
-
-def _fields(method: str, error: StateboxError) -> dict[str, str | None]:
-    # INVARIANT: names only. No token, state or principal, and no name or uri that a client chose.
-    token_id = error.token_id if isinstance(error, OpenError) else None
-    return {
-        "statebox_code": error.code,
-        "statebox_method": method,
-        "statebox_kid": error.key_id if isinstance(error, OpenError) else None,
-        "statebox_flow": error.flow if isinstance(error, ClaimError) else None,
-        "statebox_token": None if token_id is None else token_id[:8],
-    }

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any, final
+from contextvars import ContextVar
+from typing import Any, Final, final
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import InvalidRequestState, RequestStateSecurity, compact_json
@@ -23,6 +24,9 @@ from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authentica
 from statebox.mcp.sdk_claims import decode_claims, encode_claims
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
 from statebox.sources import Source, open_source
+
+OPENED: Final[ContextVar[bytes | None]] = ContextVar("statebox_opened", default=None)
+"""The SDK's claims that a codec has opened in this request, for `statebox.mcp.fastmcp`."""
 
 
 @final
@@ -80,13 +84,15 @@ class StateboxCodec:
         try:
             payload, slot, _ = self._sealer.open(token, self._sealer.clock())
             try:
-                return decode_claims(payload)
+                claims = decode_claims(payload)
             except ValueError:
                 raise MalformedTokenError(
                     "the payload holds no claims of the SDK", key_id=slot.key.kid
                 ) from None
         except OpenError as error:
             raise InvalidRequestState(error.code) from error
+        OPENED.set(claims)
+        return claims
 
 
 def request_state_security(

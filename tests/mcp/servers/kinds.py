@@ -24,6 +24,7 @@ from starlette.applications import Starlette
 
 from statebox import Keyring, Statebox
 from statebox.mcp import StateboxBoundary, protect, request_state_security
+from statebox.mcp.fastmcp import SealedStateOnly
 from tests.mcp.servers.refund import refund
 
 AUDIENCE = "billing"
@@ -110,6 +111,7 @@ def fastmcp(keyring: str) -> Starlette:
         "refunds",
         auth=StaticTokenVerifier(tokens),
         request_state_security=request_state_security(keyring, audience=AUDIENCE),
+        middleware=[SealedStateOnly()],
     )
 
     async def refund_tool(order: str, ctx: FastMCPContext) -> str | InputRequiredResult:

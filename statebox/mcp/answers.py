@@ -1,0 +1,59 @@
+"""What the wire is told of a failure, which is always the same, and what the log is told."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, NoReturn
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from statebox.errors import ClaimError, OpenError, StateboxError
+
+logger: Final = logging.getLogger("statebox.mcp")
+
+
+def refuse(method: str, error: StateboxError) -> NoReturn:
+    """Answer a state that is refused: the wire gets one answer for every reason, the log this one.
+
+    Raises:
+        MCPError: Always, code -32602.
+    """
+    fields = _fields(method, error)
+    logger.warning(
+        "requestState refused on %s: %s: %s (kid=%s flow=%s token=%s)",
+        *(method, error.code, error.message),
+        *(fields[name] or "-" for name in ("statebox_kid", "statebox_flow", "statebox_token")),
+        extra=fields,
+    )
+    raise MCPError(
+        code=INVALID_PARAMS,
+        message="Invalid or expired requestState",
+        data={"reason": "invalid_request_state"},
+    ) from error
+
+
+def fail(method: str, error: StateboxError) -> NoReturn:
+    """Answer a state that cannot be sealed; that is the server's fault, so the log gets the hint.
+
+    Raises:
+        MCPError: Always, code -32603.
+    """
+    logger.error(
+        "requestState not sealed on %s: %s: %s; %s",
+        *(method, error.code, error.message, error.hint),
+        extra=_fields(method, error),
+    )
+    raise MCPError(code=INTERNAL_ERROR, message="Internal error") from error
+
+
+def _fields(method: str, error: StateboxError) -> dict[str, str | None]:
+    # INVARIANT: names only. No token, state or principal, and no name or uri that a client chose.
+    token_id = error.token_id if isinstance(error, OpenError) else None
+    return {
+        "statebox_code": error.code,
+        "statebox_method": method,
+        "statebox_kid": error.key_id if isinstance(error, OpenError) else None,
+        "statebox_flow": error.flow if isinstance(error, ClaimError) else None,
+        "statebox_token": None if token_id is None else token_id[:8],
+    }
