@@ -143,6 +143,7 @@ class Once:
         """
         if self._store is None:
             return await handler()
+        result: HandlerResult = None
         with anyio.CancelScope(shield=True):
             try:
                 result = await handler()
@@ -150,7 +151,7 @@ class Once:
                 await self._keep(self._store, turn, error)
                 raise
             await self._keep(self._store, turn, result)
-            return result
+        return result
 
     async def _recall(self, store: AnswerStore, turn: Presented) -> Answer | None:
         answer = await self._look(store, turn)
