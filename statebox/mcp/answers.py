@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from statebox.errors import ClaimError, OpenError, StateboxError
+from statebox.errors import OpenError, StateboxError
 
 logger: Final = logging.getLogger("statebox.mcp")
 
@@ -33,16 +33,16 @@ def refuse(method: str, error: StateboxError) -> NoReturn:
     ) from error
 
 
-def fail(method: str, error: StateboxError) -> NoReturn:
+def fail(method: str, error: StateboxError, flow: str | None = None) -> NoReturn:
     """Answer a state that cannot be sealed; that is the server's fault, so the log gets the hint.
 
     Raises:
         MCPError: Always, code -32603.
     """
     logger.error(
-        "requestState not sealed on %s: %s: %s; %s",
-        *(method, error.code, error.message, error.hint),
-        extra=_fields(method, error),
+        "requestState not sealed on %s: %s: %s; %s (flow=%s)",
+        *(method, error.code, error.message, error.hint, flow or "-"),
+        extra=_fields(method, error) | {"statebox_flow": flow},
     )
     raise MCPError(code=INTERNAL_ERROR, message="Internal error") from error
 
@@ -54,6 +54,6 @@ def _fields(method: str, error: StateboxError) -> dict[str, str | None]:
         "statebox_code": error.code,
         "statebox_method": method,
         "statebox_kid": error.key_id if isinstance(error, OpenError) else None,
-        "statebox_flow": error.flow if isinstance(error, ClaimError) else None,
+        "statebox_flow": error.flow if isinstance(error, OpenError) else None,
         "statebox_token": None if token_id is None else token_id[:8],
     }

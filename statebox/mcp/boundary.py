@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, cast, final
+from typing import Any, TypedDict, cast, final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
@@ -22,13 +22,30 @@ from statebox.bindings import Request
 from statebox.box import Statebox
 from statebox.continuation import Continuation
 from statebox.errors import (
+    KeyringError,
     MalformedTokenError,
+    OpenError,
     RequestError,
     SealError,
     StateboxError,
 )
 from statebox.mcp.answers import fail, refuse
+from statebox.mcp.once import DEFAULT_WAIT, Once, SingleUseOption
 from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
+from statebox.replay import AnswerStore, ReplayGuard
+from statebox.replay.guard import Presented
+from statebox.reports import report_rejected
+
+
+class BoundaryOptions(TypedDict, total=False):
+    """What a `StateboxBoundary` takes besides its box."""
+
+    principal: PrincipalOption
+    ttl: Mapping[str, float] | None
+    guard: ReplayGuard | None
+    single_use: SingleUseOption
+    remember: AnswerStore | None
+    wait: float
 
 
 @final
@@ -48,19 +65,52 @@ class StateboxBoundary:
         principal: Who a state is bound to. By default the SDK's authenticated identity, if any;
             a callable `(ctx) -> str | Sequence[str] | None` of yours; `"require"` to refuse a
             round without an authenticated identity; None to bind to nobody.
+        ttl: How long a state lives, in seconds, by the name of its tool or prompt or the uri of its
+            resource; for all others, what the box says. A person in a browser may need an hour:
+            then the box's `max_flow_age` must be as long.
+        guard: Remembers spent states: each is then accepted once, and spent before its handler
+            runs. See `statebox.replay`.
+        single_use: Which requests the guard is for: a callable `(Request) -> bool`; None: all.
+        remember: Keeps answers: who presents a spent state again, as a client does whose answer
+            got lost, gets the first answer again. The handler still runs once, and a client that
+            hangs up does not cancel it. The three guards are such stores too.
+        wait: How long, in seconds, a state that comes again waits for the answer to the first.
 
     Raises:
-        TypeError: An argument is of another type.
+        TypeError, ValueError: An argument is of another type, or has no effect without another.
     """
 
     def __init__(
-        self, box: Statebox, *, principal: PrincipalOption = authenticated_principal
+        self,
+        box: Statebox,
+        *,
+        principal: PrincipalOption = authenticated_principal,
+        ttl: Mapping[str, float] | None = None,
+        guard: ReplayGuard | None = None,
+        single_use: SingleUseOption = None,
+        remember: AnswerStore | None = None,
+        wait: float = DEFAULT_WAIT,
     ) -> None:
         # A wrong argument would otherwise fail in the first paused call, in production.
         if not isinstance(cast("object", box), Statebox):
             raise TypeError(f"a StateboxBoundary takes a Statebox, not a {type(box).__name__}")
         self._box = box
         self._principal = PrincipalBinding(principal)
+        self._ttl = {name: box.require_ttl(seconds) for name, seconds in (ttl or {}).items()}
+        self._once: Once | None = None
+        if guard is not None:
+            self._once = Once(
+                guard,
+                only=single_use,
+                store=remember,
+                vault=_Vault(box),
+                wait=wait,
+                on_event=box.on_event,
+            )
+        elif single_use is not None or remember is not None:
+            raise ValueError(
+                "single_use= and remember= need a guard=, which tells first from again"
+            )
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -81,12 +131,31 @@ class StateboxBoundary:
         if ctx.method not in INPUT_REQUIRED_METHODS:
             return await call_next(ctx)
         this_round = _Round(ctx, self._principal)
-        turn: Continuation | None = None
         # A client can leave the member out at will, so null means no more than absence.
-        if ctx.params is not None and ctx.params.get("requestState") is not None:
-            turn = self._open(ctx.params["requestState"], this_round)
-            ctx = replace(ctx, params={**ctx.params, "requestState": turn.state})
-        result = await call_next(ctx)
+        token = None if ctx.params is None else ctx.params.get("requestState")
+        if token is None:
+            return self._sealed(await call_next(ctx), this_round, None)
+        turn = self._open(token, this_round)
+        ctx = replace(ctx, params={**(ctx.params or {}), "requestState": turn.state})
+
+        async def go_on() -> HandlerResult:
+            return self._sealed(await call_next(ctx), this_round, turn)
+
+        once = self._once
+        if once is None or not once.covers(this_round.request):
+            return await go_on()
+        try:
+            answer = await once.begin(turn, this_round.request)
+        except OpenError as error:
+            if self._box.on_event is not None:
+                now = self._box.clock()
+                self._box.on_event(report_rejected(error, now, token, this_round.request))
+            refuse(ctx.method, error)
+        return await once.finish(turn, go_on) if answer is None else answer.give()
+
+    def _sealed(
+        self, result: HandlerResult, this_round: _Round, turn: Continuation | None
+    ) -> HandlerResult:
         if not is_input_required(result):
             return result
         # The chain gives the wire's mapping; a middleware that answers by itself may give a model.
@@ -124,11 +193,24 @@ class StateboxBoundary:
                     f"requestState is a {type(state).__name__}, not text",
                     hint="Return the state as text, JSON for example; a handler gets text back.",
                 )
+            request = this_round.request
             return self._box.seal(
-                state, principal=this_round.principal, request=this_round.request, after=turn
+                state,
+                principal=this_round.principal,
+                request=request,
+                after=turn,
+                ttl=self._ttl_of(request),
             )
         except StateboxError as error:
-            fail(this_round.method, error)
+            fail(this_round.method, error, flow=None if turn is None else turn.flow)
+
+    def _ttl_of(self, request: Request) -> int | None:
+        ttl = self._ttl.get(request.target)
+        try:
+            return None if ttl is None else self._box.require_ttl(ttl)
+        except ValueError as error:
+            # It was right at the start; a ring that came later has a shorter max_ttl.
+            raise KeyringError(str(error), hint="Shorten the ttl of this target.") from None
 
 
 @final
@@ -161,3 +243,23 @@ class _Round:
     def principal(self) -> tuple[str, ...] | None:
         """Who is asking; raises a PrincipalError if that cannot be told."""
         return self._binding.find(self._ctx)
+
+
+@final
+class _Vault:
+    """Seals kept answers under the ring of a box, each for the one token it belongs to."""
+
+    def __init__(self, box: Statebox) -> None:
+        self._box = box.sibling("answers")
+
+    def seal(self, text: str, turn: Presented) -> str:
+        left = max(1, turn.expires_at - self._box.clock())
+        return self._box.seal(text, principal=None, request=_answer_to(turn), ttl=left)
+
+    def open(self, sealed: str, turn: Presented) -> str:
+        text = self._box.open(sealed, principal=None, request=_answer_to(turn)).state
+        return cast("str", text)
+
+
+def _answer_to(turn: Presented) -> Request:
+    return Request("statebox/answer", turn.token_id)

@@ -5,15 +5,14 @@ Only the SDK's public API is used: the list `middleware`, outermost first.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerMiddleware
 from mcp.server.request_state import RequestStateBoundary
 
 from statebox.box import Statebox
-from statebox.mcp.boundary import StateboxBoundary
-from statebox.mcp.principal import PrincipalOption, authenticated_principal
+from statebox.mcp.boundary import BoundaryOptions, StateboxBoundary
 
 _SDK_PACKAGE: Final = "mcp"
 
@@ -21,8 +20,7 @@ _SDK_PACKAGE: Final = "mcp"
 def protect(
     server: MCPServer[Any] | Server[Any],
     box: Statebox,
-    *,
-    principal: PrincipalOption = authenticated_principal,
+    **options: Unpack[BoundaryOptions],
 ) -> None:
     """Put a `StateboxBoundary` into a server.
 
@@ -34,7 +32,8 @@ def protect(
     Args:
         server: An `MCPServer`, or a low-level `Server`.
         box: Seals and opens.
-        principal: Who a state is bound to, as for `StateboxBoundary`.
+        options: `principal`, `ttl`, `guard`, `single_use`, `remember` and `wait`, as for
+            `StateboxBoundary`.
 
     Raises:
         TypeError: The server is of another kind. A `FastMCP` takes the codec instead, as
@@ -42,7 +41,7 @@ def protect(
         ValueError: The server has a StateboxBoundary already, or its own boundary is not there
             exactly once.
     """
-    boundary = StateboxBoundary(box, principal=principal)
+    boundary = StateboxBoundary(box, **options)
     # The declared types are a promise that a FastMCP without a type checker breaks.
     if not isinstance(cast("object", server), MCPServer | Server):
         raise TypeError(_unsupported(server))
