@@ -2,14 +2,16 @@
 
 import base64
 import json
+import math
 from typing import Any
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.server.request_state import compact_json
 
+from statebox.bindings import METHODS
 from statebox.mcp.sdk_claims import decode_claims, encode_claims
 
 AUDIENCE, EXPIRES_AT, ISSUED_AT, CONTINUATION, AS_THEY_CAME = 3, 4, 6, -65538, -65539
@@ -137,31 +139,136 @@ def test_what_is_said_otherwise_is_carried_as_it_came(as_they_came: bytes) -> No
     assert decode_claims(encoded) == as_they_came
 
 
-times = st.floats() | st.integers(0, 1 << 65)
-texts = st.text(st.characters())  # lone surrogates too
+def reference(given_claims: bytes) -> bytes:
+    """Encode claims through the parsers: the map if the very same text can be made of it again."""
+    try:
+        parsed = json.loads(given_claims.decode("ascii"))
+        assert list(parsed) == [name for name in CLAIMS if name in parsed]
+        assert compact_json(parsed).encode() == given_claims
+        assert type(parsed["v"]) is int
+        assert parsed["v"] == 1
+        members = payload(
+            exp=time_of(parsed["exp"]),
+            iat=time_of(parsed["iat"]),
+            method=METHODS.get(parsed["m"], parsed["m"]),
+            target=parsed["t"],
+            digest=bytes_of(parsed["a"]),
+            principal=bytes_of(parsed["p"]) if "p" in parsed else None,
+            state=parsed["s"],
+            aud=parsed.get("aud"),
+        )
+        assert all(type(parsed.get(name, "")) is str for name in ("m", "t", "s", "aud"))
+        if "aud" not in parsed:
+            del members[AUDIENCE]
+        return cbor2.dumps(members)
+    except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
+        return cbor2.dumps({AS_THEY_CAME: given_claims})
+
+
+def time_of(value: object) -> object:
+    if type(value) is float:
+        assert math.isfinite(value)
+    else:
+        assert type(value) is int
+        assert 0 <= value < 1 << 64
+    return value
+
+
+def bytes_of(text: str) -> bytes:
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert base64url(data) == text
+    return data
+
+
+def as_the_sdk_writes(members: dict[str, Any]) -> bytes:
+    return compact_json({name: members[name] for name in CLAIMS if name in members}).encode()
+
+
+times = st.floats() | st.integers(0, 1 << 65) | st.floats(1.7e9, 1.9e9)
+texts = st.text(st.characters() | st.sampled_from('"\\/\x7f\n'))  # lone surrogates too
+json_texts = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | texts,
+    lambda values: st.lists(values) | st.dictionaries(texts, values),
+    max_leaves=5,
+).map(json.dumps)
+sdk_claims = st.fixed_dictionaries(
+    {
+        "v": st.just(1),
+        "iat": times,
+        "exp": times,
+        "m": st.sampled_from(["tools/call", "prompts/get", "resources/read"]) | texts,
+        "t": texts,
+        "a": st.binary(max_size=20).map(base64url) | texts,
+        "s": texts | json_texts,
+    },
+    optional={"aud": texts, "p": st.binary(max_size=30).map(base64url)},
+).map(as_the_sdk_writes)
+
+
+@given(sdk_claims)
+def test_any_claims_come_back_byte_for_byte(given_claims: bytes) -> None:
+    assert decode_claims(encode_claims(given_claims)) == given_claims
+
+
+@given(sdk_claims)
+def test_any_claims_become_the_bytes_that_parsers_make_of_them(given_claims: bytes) -> None:
+    assert encode_claims(given_claims) == reference(given_claims)
+
+
+times_now = st.floats(1.7e9, 1.9e9)
+utf8_texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('"\\\x7f'))
 
 
 @given(
     st.fixed_dictionaries(
         {
             "v": st.just(1),
-            "iat": times,
-            "exp": times,
-            "m": st.sampled_from(["tools/call", "prompts/get", "resources/read"]) | texts,
-            "t": texts,
-            "a": st.binary(max_size=20).map(base64url) | texts,
-            "s": texts,
+            "iat": st.floats(allow_nan=False, allow_infinity=False),
+            "exp": times_now,
+            "m": st.sampled_from(sorted(METHODS)),
+            "t": utf8_texts,
+            "a": st.binary(min_size=16, max_size=16).map(base64url),
+            "s": utf8_texts | json_texts,
         },
-        optional={"aud": texts, "p": st.binary(max_size=30).map(base64url)},
-    )
+        optional={
+            "aud": utf8_texts,
+            "p": st.binary(min_size=24, max_size=24).map(base64url),
+        },
+    ).map(as_the_sdk_writes)
 )
-def test_any_claims_come_back_byte_for_byte(some: dict[str, Any]) -> None:
-    given_claims = compact_json(some).encode()
-    assert decode_claims(encode_claims(given_claims)) == given_claims
+def test_all_that_the_sdk_makes_is_said_compactly(given_claims: bytes) -> None:
+    encoded = encode_claims(given_claims)
+    assert CONTINUATION in cbor2.loads(encoded)
+    assert len(encoded) < len(given_claims)
 
 
 @given(st.binary())
 def test_any_bytes_come_back(data: bytes) -> None:
+    assert decode_claims(encode_claims(data)) == data
+
+
+@st.composite
+def edited(
+    draw: st.DrawFn, whole: st.SearchStrategy[bytes], piece: st.SearchStrategy[bytes]
+) -> bytes:
+    """Put another piece, or none, in the place of a piece of some bytes."""
+    data = draw(whole)
+    start = draw(st.integers(0, len(data)))
+    end = draw(st.integers(start, min(len(data), start + 4)))
+    return data[:start] + draw(piece) + data[end:]
+
+
+json_pieces = st.sampled_from(
+    b'0 9 - .0 e0 E+1 _ + , " \\ \\/ \\n \\u0041 \\ud800 \x00 \x7f \xc3\xa9 = A "v":1, nan inf'.split(
+        b" "
+    )
+) | st.just(b" ")
+
+
+@settings(max_examples=500)
+@given(edited(sdk_claims, json_pieces))
+def test_other_texts_of_the_same_claims_come_back_byte_for_byte(data: bytes) -> None:
+    assert encode_claims(data) == reference(data)
     assert decode_claims(encode_claims(data)) == data
 
 
@@ -230,10 +337,38 @@ def test_a_second_encoding_of_a_payload_is_refused(data: bytes) -> None:
         decode_claims(data)
 
 
-@given(st.binary(max_size=60))
+payloads = sdk_claims.map(encode_claims)
+cbor_pieces = st.binary(max_size=4) | st.sampled_from(
+    [
+        b"\xf6",
+        b"\x60",
+        b"\x40",
+        b"\x50",
+        b"\x58\x18",
+        b"\x58\x17",
+        b"\x00",
+        b"\x18\x18",
+        b"\xfb",
+        b"\xfa",
+    ]
+)
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=60) | payloads | edited(payloads, cbor_pieces))
 def test_what_decodes_has_no_second_encoding(data: bytes) -> None:
     try:
         decoded = decode_claims(data)
     except ValueError:
         return
-    assert encode_claims(decoded) == data or cbor2.loads(data) == {AS_THEY_CAME: decoded}
+    assert encode_claims(decoded) == data or cbor2.dumps({AS_THEY_CAME: decoded}) == data
+
+
+@pytest.mark.parametrize("bound", [{}, {"aud": None}, {"p": None}, {"m": "vendor/ask"}, {"iat": 7}])
+def test_a_payload_that_ends_early_or_late_is_refused(bound: dict[str, object]) -> None:
+    for whole in (encode_claims(claims(**bound)), encode_claims(b"as they came")):
+        for end in range(len(whole)):
+            with pytest.raises(ValueError):  # noqa: PT011 - as above
+                decode_claims(whole[:end])
+        with pytest.raises(ValueError):  # noqa: PT011 - as above
+            decode_claims(whole + b"\x00")
