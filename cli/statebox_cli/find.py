@@ -79,8 +79,10 @@ def find(data: bytes) -> list[Found]:
         return [Found(pasted.text, WHOLE, pasted.damage)]
     seen: dict[str, Found] = {}
     for found in _in_text(text, _DEEPEST):
-        seen.setdefault(found.text, found)
-    if not seen and pasted.text and not re.search(r"\s", pasted.text) and "{" not in text:
+        # A path is made of names that a client chose.
+        where = found.where if len(found.where) <= 200 else f"{found.where[:197]}..."
+        seen.setdefault(found.text, found._replace(where=where))
+    if not seen and pasted.text and not re.search(r"\s", text.strip()) and "{" not in text:
         return [Found(pasted.text, WHOLE, pasted.damage)]
     return list(seen.values())
 

@@ -38,8 +38,8 @@ The state is shown only with --show-state. The exit code is that of the error: s
 Examples:
   pbpaste | statebox inspect -
   statebox inspect request.json --keyring keyring.json --audience billing
-  statebox inspect traffic.har --pick 2 --keyring env:RING --at 2026-12-01T03:14Z
-  grep 7f3a server.log | statebox inspect - --keyring a.json --keyring b.json
+  statebox inspect traffic.har --pick 2 --keyring env:RING --at 2026-12-01
+  grep 7f3a a.log | statebox inspect - --keyring a.json --keyring b.json
   statebox inspect old.txt --sdk-key-file sdk.key --principal alice
 """
 

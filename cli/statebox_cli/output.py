@@ -138,6 +138,9 @@ def report(error: Exception, command: click.Command | None, *, as_json: bool) ->
     Returns:
         The exit code.
     """
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
+        error.show()  # the help, on stderr
+        return USAGE
     problem = problem_of(error)
     if as_json:
         blank: Mapping[str, object] = command.blank if isinstance(command, Command) else {}
@@ -155,7 +158,9 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, StateboxError):
         return Problem(error.code, error.message, error.hint)
     if isinstance(error, click.ClickException):
-        return Problem("usage", error.format_message(), _usage_hint(error))
+        no_command = isinstance(error, click.exceptions.NoArgsIsHelpError)  # its message is the help
+        message = "Missing command." if no_command else error.format_message()
+        return Problem("usage", message, _usage_hint(error))
     if isinstance(error, click.Abort):
         return Problem("aborted", "Aborted.", "Nothing was confirmed.")
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("statebox"):

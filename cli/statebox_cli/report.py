@@ -95,7 +95,7 @@ def examine(
     anatomy = take_apart(text)
     verdict = judge(text, rings, context) if rings else unverified.look(text, context)
     known = anatomy.message is not None or text.startswith("sb1")
-    mode = {"A256GCM": "encrypted", "HS256": "signed"}.get(anatomy.alg or "", "not readable")
+    mode = {"A256GCM": "encrypted", "HS256": "signed"}.get(anatomy.alg or "", "not whole")
     return Report(
         name=f"a token of statebox, {mode}" if known else "no token that is known here",
         token={

@@ -25,7 +25,7 @@ token is opened first, so it must hold for the same audience, principal and requ
 Examples:
   echo '{"step": 1}' | statebox seal --keyring ring.json --audience billing
   statebox seal --state state.json --principal alice --request request.json
-  statebox seal --state next.json --principal alice --after token.txt --ttl 90s
+  statebox seal --state next.json --principal alice --after token.txt
 """
 
 

@@ -21,8 +21,7 @@ _PATTERNS: Final = (
     re.compile(rb"v1\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]+)?"),
     re.compile(rb"rs[12]\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){1,2}"),
 )
-_WITHIN: Final = re.compile(rb"[A-Za-z0-9_.-]*\Z")
-_WORD: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+_WITHIN: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 _ISO: Final = re.compile(
     rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
@@ -66,9 +65,9 @@ def _end(data: bytes) -> int:
     if line or len(data) < _LONGEST:
         return line
     # A line without end: cut where no token goes on, or anywhere if that is no token any more.
-    tail = _WITHIN.search(data, len(data) - _LONGEST)
-    cut = len(data) if tail is None else tail.start()
-    return cut if cut > len(data) - _LONGEST else len(data)
+    tail = data[-_LONGEST:]
+    before = tail.rstrip(_WITHIN)
+    return len(data) - len(tail) + len(before) if before else len(data)
 
 
 def _in_block(data: bytes) -> Iterator[Hit]:
@@ -76,7 +75,7 @@ def _in_block(data: bytes) -> Iterator[Hit]:
     for pattern in _PATTERNS:
         for match in pattern.finditer(data):
             start = match.start()
-            if start and data[start - 1] in _WORD:
+            if start and data[start - 1] in _WITHIN:
                 continue
             line = data.rfind(b"\n", 0, start) + 1
             when = dates.of(data[line : min(start, line + _LINE_HEAD)])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from statebox.claims import TIME_LIMIT
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_BEYOND: Final = "beyond all clocks"
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def absolute(seconds: float) -> str:
@@ -18,8 +20,8 @@ def absolute(seconds: float) -> str:
     Returns:
         The time in UTC. Not by datetime, whose years end before a token's do.
     """
-    if not 0 <= seconds < TIME_LIMIT:  # of a token that nobody checked; true for NaN
-        return f"the second {seconds:g}"
+    if not _known(seconds):
+        return _BEYOND
     return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
 
 
@@ -32,6 +34,8 @@ def span(seconds: float) -> str:
     Returns:
         The length, rounded down to whole seconds.
     """
+    if not abs(seconds) < TIME_LIMIT:
+        return _BEYOND
     rest = int(abs(seconds))
     words: list[str] = []
     for size, unit in _UNITS:
@@ -45,8 +49,8 @@ def span(seconds: float) -> str:
 
 def relative(seconds: float, now: float) -> str:
     """Write a time as seen from now: `4 min ago`, `in 2 h`, `now`."""
-    if not abs(seconds) < TIME_LIMIT:  # true for NaN
-        return "beyond all clocks"
+    if not _known(seconds):
+        return _BEYOND
     if int(seconds) == int(now):
         return "now"
     return f"in {span(seconds - now)}" if seconds > now else f"{span(now - seconds)} ago"
@@ -54,4 +58,9 @@ def relative(seconds: float, now: float) -> str:
 
 def both(seconds: float, now: float) -> str:
     """Write a time both ways: `2026-12-01 03:14:00Z, 4 min ago`."""
-    return f"{absolute(seconds)}, {relative(seconds, now)}"
+    return f"{absolute(seconds)}, {relative(seconds, now)}" if _known(seconds) else _BEYOND
+
+
+def _known(seconds: float) -> bool:
+    # Of a token that nobody checked, it may be any number; false for NaN.
+    return 0 <= seconds < TIME_LIMIT

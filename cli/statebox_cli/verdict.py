@@ -106,7 +106,8 @@ def _with_key(
         checks.append(Check("authentication", "fail", found.message, "authentication", found.hint))
         reason = "nothing of a token that is not authentic is looked at"
         return Verdict(checks=skipped_after(checks, reason), key=facts)
-    checks.append(Check("authentication", "pass", "the tag matches"))
+    trust = "the tag matches" if key.revoked is None else "the tag matches; a thief's would as well"
+    checks.append(Check("authentication", "pass", trust))
     if context.codec and (sdk := sdk_claims.read(payload)) is not None:
         return sdk_claims.judge(sdk, checks, facts, context)
     try:
