@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, Self, TypeAlias, cast, final
 
@@ -26,6 +27,7 @@ BINDING_BYTES: Final = 16
 
 _METHOD_ITEMS: Final = {method: bytes((number,)) for method, number in METHODS.items()}
 _SHORT: Final = tuple(bytes((0x60 + length,)) for length in range(24))  # heads of short texts
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 _NAN: Final = b"\xf9\x7e\x00"
 _INFINITIES: Final = {float("inf"): b"\xf9\x7c\x00", float("-inf"): b"\xf9\xfc\x00"}
 
@@ -113,6 +115,8 @@ class Request:
         return hash(self.cbor)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_cbor"):
+            return "<Request, not made>"  # as a debugger sees it when __init__ has raised
         return f"Request({self.method!r}, {self.target!r}, digest={self.digest.hex()})"
 
 
@@ -178,7 +182,10 @@ def normalized(arguments: object) -> bytes:
     """
     if not isinstance(arguments, Mapping):
         raise TypeError("a Request's arguments are a map")
-    return _map(cast("Mapping[object, object]", arguments), MAX_DEPTH)
+    try:
+        return _map(cast("Mapping[object, object]", arguments), MAX_DEPTH)
+    except RecursionError:
+        raise ValueError("the stack has no room for arguments as deep as these") from None
 
 
 def _map(members: Mapping[object, object], room: int) -> bytes:
@@ -216,6 +223,10 @@ def _item(value: object, room: int) -> bytes:
 def _list(items: Sequence[object], room: int) -> bytes:
     if not room:
         raise ValueError(f"the arguments are nested deeper than {MAX_DEPTH} levels")
+    # Long lists are what makes arguments large; most hold what needs no normalizing.
+    if isinstance(items, list) and _PLAIN.issuperset(map(type, items)):
+        with suppress(UnicodeEncodeError):  # a lone surrogate, see _text_item
+            return cbor2.dumps(items)
     return head(0x80, len(items)) + b"".join([_item(item, room) for item in items])
 
 

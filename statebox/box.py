@@ -17,7 +17,7 @@ from statebox.checks import check, request_cbor
 from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout
 from statebox.continuation import Continuation
 from statebox.envelope import IV_BYTES
-from statebox.errors import KeyringError, OpenError, SealError
+from statebox.errors import KeyringError, OpenError, SealError, leaving_no_frames
 from statebox.events import Hook, safe
 from statebox.keyring import Keyring
 from statebox.limits import (
@@ -31,12 +31,7 @@ from statebox.limits import (
     require_ttl,
     seconds,
 )
-from statebox.reports import (
-    report_opened,
-    report_rejected,
-    report_seal_failed,
-    report_sealed,
-)
+from statebox.reports import report_opened, report_rejected, report_seal_failed, report_sealed
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
 from statebox.sources import Source, open_source
 
@@ -101,6 +96,7 @@ class Statebox:
         self._max_rounds = require_rounds(max_rounds)
 
     @classmethod
+    @leaving_no_frames
     def from_source(
         cls,
         source: str | os.PathLike[str],
@@ -137,7 +133,7 @@ class Statebox:
             A box whose tokens this one never opens, nor the reverse, and whose events nobody gets.
         """
         other = copy(self)
-        other._audience = audience = self._audience + b"#" + purpose.encode()  # noqa: SLF001 - of this class
+        other._audience = audience = self._audience + b"\0" + purpose.encode()  # noqa: SLF001 - of this class
         other._layout = Layout(audience)  # noqa: SLF001
         other._on_event = None  # noqa: SLF001
         return other
@@ -212,6 +208,8 @@ class Statebox:
     ) -> str:
         if after is not None and type(after) is not Continuation:
             raise TypeError("after is a Continuation, as open() gave it")
+        if after is not None and after.audience != self.audience:
+            raise ValueError("after is a Continuation of another service")
         sealer = self._sealer
         now = sealer.clock()
         if not 0 <= now < TIME_LIMIT - self._max_flow_age:  # true for NaN
@@ -226,8 +224,13 @@ class Statebox:
             flow, round_ = bytes.fromhex(after.flow), after.round + 1
             deadline = after.deadline
             self._require_open_flow(round_, deadline, now)
+        lifetime = self._ttl if ttl is None else self.require_ttl(ttl)
+        # INVARIANT: no token outlives its flow, its key, or what a rotation waits for.
+        expires_at = min(issued_at + min(lifetime, slot.max_ttl), deadline)
+        if slot.ends < expires_at:
+            expires_at = int(slot.ends)
         payload = self._layout.encode(
-            min(issued_at + (self._ttl if ttl is None else self.require_ttl(ttl)), deadline),
+            expires_at,
             issued_at,
             flow,
             round_,
@@ -269,8 +272,8 @@ class Statebox:
                 principal,
                 request,
             )
-        except OpenError as error:
-            if self._on_event is not None:
+        except (OpenError, TypeError) as error:
+            if self._on_event is not None and isinstance(error, OpenError):
                 self._on_event(report_rejected(error, now, token, request))
             # INVARIANT: nothing decrypted can be reached from it: the frames below hold the state.
             error.__context__ = None
@@ -308,3 +311,6 @@ def _state_cbor(state: State) -> bytes:
         raise SealError(
             "unsupported_state", f"{error.path} is {error.problem}", path=error.path
         ) from None
+    except RecursionError:
+        # A caller deep in its own stack has no room left for 64 levels.
+        raise SealError("unsupported_state", "the stack has no room for this state") from None

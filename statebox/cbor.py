@@ -211,8 +211,8 @@ def _step(key: str | int) -> str:
     if isinstance(key, int):
         # Python writes no number of more than some thousand digits.
         return f"[{key}]" if key.bit_length() <= 64 else "[a number beyond 64 bits]"
-    plain = len(key) <= _SHOWN and key.isidentifier()
-    return f".{key}" if plain else f"[{ascii(key)[:_SHOWN]}]"
+    # A name in the code of whoever wrote the state; anything else may be a user's.
+    return f".{key}" if len(key) <= _SHOWN and key.isidentifier() else "[a key]"
 
 
 def _find_bad_text(value: State) -> None:

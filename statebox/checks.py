@@ -62,7 +62,7 @@ def check(
             claims
         )
         state = decode_state(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         error = MalformedTokenError(
             "the payload is not of the one allowed shape", key_id=slot.key.kid
         )

@@ -12,7 +12,12 @@ Two rules give the tree its shape:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from functools import wraps
+from typing import ClassVar, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class StateboxError(Exception):
@@ -197,3 +202,30 @@ class RequestError(ClaimError):
 
     code = "request"
     default_hint = "The client must send the original request again: same method, name, arguments."
+
+
+def leaving_no_frames(function: Callable[P, T]) -> Callable[P, T]:
+    """Let what a function raises about its arguments begin where the function was called.
+
+    For functions whose arguments hold secrets: loggers that show local variables (Sentry, rich,
+    `traceback` with `capture_locals`) would print those of every frame that an error went through.
+
+    Args:
+        function: Raises StateboxError, TypeError or ValueError, and nothing with a secret in it.
+
+    Returns:
+        The same function; its errors have no frames of its own, no cause and no context.
+    """
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        problem: Exception
+        try:
+            return function(*args, **kwargs)
+        except (StateboxError, TypeError, ValueError) as error:
+            problem = error.with_traceback(None)
+        del args, kwargs
+        problem.__cause__ = problem.__context__ = None
+        raise problem
+
+    return wrapper

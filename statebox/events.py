@@ -195,6 +195,13 @@ _QUIET: Final = (Sealed, Opened, KeyringReloaded, Recalled)
 _LOGGED_AS: Final = {"key_id": "kid", "token_id": "token"}
 
 
+def is_asynchronous(function: object) -> bool:
+    """Tell whether calling this gives something to await: of a function, or of an object."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - the method itself is what is looked at
+    )
+
+
 def safe(hook: Hook | None) -> Hook | None:
     """Wrap a hook so that no request ever fails for what it raises.
 
@@ -213,7 +220,7 @@ def safe(hook: Hook | None) -> Hook | None:
     if hook is None:
         return None
     # The declared type is a promise that a caller may break.
-    if not callable(cast("object", hook)) or inspect.iscoroutinefunction(hook):
+    if not callable(cast("object", hook)) or is_asynchronous(hook):
         raise TypeError("on_event is a plain function of one event; it is called, never awaited")
     quiet = False
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
-from statebox.errors import KeyringError
+from statebox.errors import KeyringError, leaving_no_frames
 from statebox.keys import Key, Revocation, require_kid, require_time
 
 
+@leaving_no_frames
 def key_from_jwk(jwk: object) -> Key:
     """Read a symmetric key.
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, NoReturn, Self, cast, final
 
-from statebox.errors import KeyringError
+from statebox.errors import KeyringError, leaving_no_frames
 from statebox.files import read_private
 from statebox.jwk import key_from_jwk
 from statebox.keys import A256GCM, Key
@@ -49,7 +49,10 @@ class Keyring:
     _by_kid: dict[str, Key]
 
     def __init__(self, keys: Iterable[Key], *, max_ttl: int = DEFAULT_MAX_TTL) -> None:
-        ordered = tuple(sorted(keys, key=lambda key: key.nbf))
+        given = tuple(keys)
+        if not all(isinstance(cast("object", key), Key) for key in given):
+            raise TypeError("a Keyring takes Keys; for JSON there are from_json and from_jwks")
+        ordered = tuple(sorted(given, key=lambda key: key.nbf))
         if not ordered:
             raise KeyringError("the keyring has no key", hint="Run `statebox keys init`.")
         if type(max_ttl) is not int or not 0 < max_ttl <= _MAX_TTL_LIMIT:
@@ -99,6 +102,7 @@ class Keyring:
         return cls.from_json(read_private(path), where=str(path))
 
     @classmethod
+    @leaving_no_frames
     def from_json(cls, text: str | bytes, *, where: str = "the keyring") -> Self:
         """Read a ring from the JSON of a JWK Set (RFC 7517 §5).
 
@@ -127,6 +131,7 @@ class Keyring:
             raise KeyringError(f"{where}: {error.message}", hint=error.hint) from None
 
     @classmethod
+    @leaving_no_frames
     def from_jwks(cls, jwks: object) -> Self:
         """Read a ring from a JWK Set (RFC 7517 §5) with an optional `max_ttl` beside its keys.
 
@@ -235,6 +240,8 @@ class Keyring:
         raise AttributeError(f"a Keyring is immutable; {name} stays")
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_by_kid"):
+            return "<Keyring, not made>"  # as a debugger sees it when __init__ has raised
         return f"<Keyring of {len(self._keys)}: {', '.join(key.kid for key in self._keys)}>"
 
     def __reduce__(self) -> NoReturn:

@@ -19,7 +19,7 @@ import cbor2
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from statebox.errors import KeyringError
+from statebox.errors import KeyringError, leaving_no_frames
 
 A256GCM: Final = "A256GCM"
 HS256: Final = "HS256"
@@ -71,6 +71,8 @@ class Key:
     revoked: Revocation | None
     _secret: bytes
 
+    # INVARIANT: a secret is in no frame of an error, here and wherever `leaving_no_frames` stands.
+    @leaving_no_frames
     def __init__(
         self,
         *,
@@ -244,6 +246,8 @@ class Key:
 
     # INVARIANT: a secret leaves a key through to_jwk() only.
     def __repr__(self) -> str:
+        if not hasattr(self, "revoked"):
+            return "<Key, not made>"  # as a debugger sees it when __init__ has raised
         return f"<Key {self.kid} {self.alg} fingerprint={self.fingerprint}>"
 
     def __reduce__(self) -> NoReturn:

@@ -37,6 +37,8 @@ def require_audience(audience: str) -> bytes:
         raise TypeError("audience is text: the name of this service")
     if not audience:
         raise ValueError("audience is empty; name this service, the same on all its replicas")
+    if "\0" in audience:  # what Statebox.sibling sets its own audiences apart with
+        raise ValueError("audience holds a NUL character")
     return audience.encode()
 
 

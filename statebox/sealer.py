@@ -54,10 +54,11 @@ _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state ha
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
-    __slots__ = ("_last", "_principal", "alarm", "ends", "envelope", "key", "uses")
+    __slots__ = ("_last", "_principal", "alarm", "ends", "envelope", "key", "max_ttl", "uses")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, max_ttl: int) -> None:
         self.key = key
+        self.max_ttl = max_ttl
         # How often it sealed, at least: threads that seal at once may be counted as one.
         self.uses = 0
         self.alarm = WEARING if key.alg == A256GCM else math.inf
@@ -102,7 +103,7 @@ class _Table:
 
     def __init__(self, ring: Keyring, former: dict[bytes, Slot] | None = None) -> None:
         self.ring = ring
-        self.slots = {_start(key): Slot(key) for key in ring}
+        self.slots = {_start(key): Slot(key, ring.max_ttl) for key in ring}
         for name, slot in self.slots.items():
             old = former.get(name) if former else None
             if old and old.key.same_secret(slot.key):

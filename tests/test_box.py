@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
@@ -32,6 +33,19 @@ from tests.states import any_text, arguments, nested, states
 each_alg = pytest.mark.parametrize("alg", ALGORITHMS)
 
 UNBOUND: dict[str, None] = {"principal": None, "request": None}
+
+
+class Swapped:
+    """A live source whose ring a test exchanges."""
+
+    def __init__(self, ring: Keyring) -> None:
+        self.ring = ring
+
+    def current(self) -> Keyring:
+        return self.ring
+
+    def reread(self) -> Keyring:
+        return self.ring
 
 
 def opened(here: Statebox, token: str) -> Continuation:
@@ -414,7 +428,11 @@ def test_without_an_active_key_nothing_is_sealed_and_tokens_still_open() -> None
     assert opened(pending, token).state == "s"
 
 
-@given(audience=st.text(min_size=1, max_size=300))
+@given(
+    audience=st.text(
+        st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=300
+    )
+)
 @settings(max_examples=50)
 def test_any_audience_is_a_service_of_its_own(audience: str) -> None:
     here = box(audience=audience)
@@ -423,6 +441,54 @@ def test_any_audience_is_a_service_of_its_own(audience: str) -> None:
     with pytest.raises(OpenError) as caught:
         opened(box(audience=audience + "x"), token)
     assert caught.value.code == "audience"
+
+
+def test_a_sibling_and_its_box_never_open_each_others_tokens() -> None:
+    """Nor does a service whose name looks like a sibling's."""
+    here = box(audience="billing")
+    answers = here.sibling("answers")
+    assert opened(answers, sealed(answers)).state == "s"
+    for one, other in (
+        (here, answers),
+        (answers, here),
+        (box(audience="billing#answers"), answers),
+    ):
+        with pytest.raises(OpenError, match="another audience"):
+            opened(one, sealed(other))
+    with pytest.raises(ValueError, match="NUL"):
+        box(audience="billing\0answers")
+
+
+def test_a_turn_of_another_service_is_not_continued() -> None:
+    turn = opened(box(audience="orders"), sealed(box(audience="orders")))
+    with pytest.raises(ValueError, match="another service"):
+        sealed(box(audience="billing"), after=turn)
+
+
+def test_a_token_does_not_outlive_its_key() -> None:
+    """It would be refused as `expired_key`, and its own exp would be a lie."""
+    ends = box([key(exp=NOW + 5)])
+    assert opened(ends, sealed(ends)).expires_at == NOW + 5
+
+
+def test_a_ring_that_lowers_max_ttl_shortens_the_lives_of_new_tokens() -> None:
+    """A rotation keeps an old key for max_ttl, so no token may live longer."""
+    source = Swapped(Keyring([key()], max_ttl=3600))
+    here = box(source, ttl=3600)
+    assert opened(here, sealed(here)).expires_at == NOW + 3600
+    source.ring = Keyring([key()], max_ttl=60)
+    assert opened(here, sealed(here)).expires_at == NOW + 60
+
+
+def test_a_principal_of_a_wrong_type_leaves_nothing_decrypted_in_a_frame() -> None:
+    here = box()
+    token = here.seal("secret-state", principal="alice", request=None)
+    with pytest.raises(TypeError) as caught:
+        here.open(token, principal=cast("Any", 5), request=None)
+    assert caught.value.__context__ is None
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    ours = [frame.f_code.co_name for frame in frames if "statebox" in frame.f_code.co_filename]
+    assert ours[-1] == "open"  # of the box, which has no more than what it was given
 
 
 # --- threads and processes ----------------------------------------------------------------------

@@ -223,8 +223,7 @@ def test_an_error_in_a_jwk_does_not_hold_the_secret_that_it_is_about(k: object) 
         lambda: Keyring.from_json(json.dumps({"keys": [jwk]})),
     ):
         error = error_of(read)
-        # The frames are those of the call, which was given the secret; nothing else may have it.
-        assert not told(reachable(error, frames_of="nowhere"), K[:20], SECRET[:12])
+        assert not told(reachable(error, frames_of=LIBRARY), K[:20], SECRET[:12])
         assert error.__context__ is None or isinstance(error.__context__, KeyringError)
 
 
@@ -242,8 +241,37 @@ TEXTS = {
 def test_an_error_in_a_keyring_file_does_not_hold_the_file(text: str | bytes) -> None:
     """A JSONDecodeError carries the whole document, so it must be nobody's context."""
     error = error_of(lambda: Keyring.from_json(text))
-    assert not told(reachable(error, frames_of="nowhere"), SECRET)
+    assert not told(reachable(error, frames_of=LIBRARY), SECRET)
     assert error.__context__ is None
+
+
+@pytest.mark.parametrize("change", [{"exp": -1}, {"alg": "none"}, {"kid": "a b"}, {"k": K + "="}])
+def test_an_error_in_a_live_source_leaves_no_secret_in_a_frame(
+    change: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loggers that show local variables print those of every frame that an error went through."""
+    text = json.dumps({"keys": [a_key().to_jwk() | change]})
+    monkeypatch.setenv("RING", text)
+    path = tmp_path / "ring.json"
+    path.touch(0o600)
+    path.write_text(text)
+    for source in (f"file:{path}", "env:RING", f"cmd:cat {path}"):
+        error = error_of(lambda source=source: Statebox.from_source(source, audience="billing"))
+        assert not told(reachable(error, frames_of=LIBRARY), SECRET)
+    assert not told(reachable(error_of(lambda: Keyring.load(path)), frames_of=LIBRARY), SECRET)
+
+
+def test_the_password_of_a_redis_is_in_no_frame() -> None:
+    address = f"redis://user:{STATE}@127.0.0.1:1/0"
+    error = error_of(lambda: Statebox.from_source(address, audience="billing"))
+    assert not told(reachable(error, frames_of=LIBRARY), STATE)
+
+
+@pytest.mark.parametrize("name", ["Key", "Keyring", "Request"])
+def test_what_was_never_made_has_a_repr_all_the_same(name: str) -> None:
+    """A logger that shows local variables asks for it when __init__ has raised."""
+    unmade: object = object.__new__(getattr(statebox, name))
+    assert repr(unmade) == f"<{name}, not made>"
 
 
 def test_no_error_of_a_key_or_a_ring_tells_a_secret() -> None:
@@ -260,7 +288,7 @@ def test_no_error_of_a_key_or_a_ring_tells_a_secret() -> None:
         lambda: Keyring([a_key()], max_ttl=0),
         lambda: Keyring([a_key(nbf=NOW)]).active(5),
     ):
-        assert not told(reachable(error_of(call), frames_of="nowhere"), SECRET[:-1])
+        assert not told(reachable(error_of(call), frames_of=LIBRARY), SECRET[:-1])
 
 
 def forged(alg: str, **changes: Any) -> str:

@@ -6,7 +6,6 @@ and the reason that is logged names no principal.
 
 from __future__ import annotations
 
-import inspect
 import traceback
 from collections.abc import Callable
 from pathlib import PurePath
@@ -18,6 +17,7 @@ from mcp.server.context import ServerRequestContext
 
 from statebox.bindings import Principal
 from statebox.errors import PrincipalError
+from statebox.events import is_asynchronous
 
 PrincipalCallable: TypeAlias = Callable[[ServerRequestContext[Any, Any]], Principal | None]
 """Tells from the SDK's request context who is asking, or None for nobody."""
@@ -71,7 +71,7 @@ class PrincipalBinding:
             self._find = authenticated_principal
         elif not callable(option):
             raise TypeError('principal is a callable, "require", or None to bind to nobody')
-        elif inspect.iscoroutinefunction(option):
+        elif is_asynchronous(option):
             raise TypeError("the principal callable is asynchronous; it is called, never awaited")
         else:
             self._find = option

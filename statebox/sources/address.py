@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from statebox.errors import KeyringError
+from statebox.errors import KeyringError, leaving_no_frames
 from statebox.events import Hook
 from statebox.sources.command import CommandReader
 from statebox.sources.environment import EnvironmentReader
@@ -20,6 +20,7 @@ AnyReader = FileReader | EnvironmentReader | CommandReader | RedisReader
 _KIND: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 
 
+@leaving_no_frames
 def reader_of(address: str, *, timeout: float | None = None) -> AnyReader:
     """Tell which place a text names. Nothing is read yet.
 
@@ -51,6 +52,7 @@ def reader_of(address: str, *, timeout: float | None = None) -> AnyReader:
     )
 
 
+@leaving_no_frames
 def open_source(
     address: str,
     *,

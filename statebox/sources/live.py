@@ -157,7 +157,9 @@ class LiveSource:
         if self._monotonic() >= self._reread_due:
             self._begin(unknown_kid=True)
         # Another one's read may be the one that brings the key.
-        self._wait(SLOW_PATIENCE if self._reader.slow else PATIENCE)
+        patience = SLOW_PATIENCE if self._reader.slow else PATIENCE
+        # INVARIANT: for one read all callers together wait that long, not each of them.
+        self._wait(self._started + patience - self._monotonic())
         return self._ring
 
     def _look(self) -> None:
