@@ -15,6 +15,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -256,7 +257,7 @@ def test_an_error_in_a_live_source_leaves_no_secret_in_a_frame(
     path.touch(0o600)
     path.write_text(text)
     for source in (f"file:{path}", "env:RING", f"cmd:cat {path}"):
-        error = error_of(lambda source=source: Statebox.from_source(source, audience="billing"))
+        error = error_of(partial(Statebox.from_source, source, audience="billing"))
         assert not told(reachable(error, frames_of=LIBRARY), SECRET)
     assert not told(reachable(error_of(lambda: Keyring.load(path)), frames_of=LIBRARY), SECRET)
 
