@@ -8,7 +8,7 @@ LIBRARY := $(VENV)/library.stamp
 TOOLS := $(VENV)/tools.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage bench bench-smoke format constraints clean
+.PHONY: help demo test lint types unit coverage mutants fuzz bench bench-smoke format constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,13 @@ unit: $(TOOLS) ## all tests
 
 coverage: $(TOOLS) ## all tests, with branch coverage
 	$(BIN)/pytest --cov --cov-report=term-missing
+
+mutants: $(TOOLS) ## break each guard of the core in turn: some test has to notice
+	$(BIN)/python -m tests.mutants
+
+fuzz: EXAMPLES ?= 20000
+fuzz: $(TOOLS) ## hostile bytes and calls, for longer with EXAMPLES=1000000
+	EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/fuzz --hypothesis-profile=fuzz -n auto -o faulthandler_timeout=0
 
 bench: $(TOOLS) ## speed and size beside the bare primitives and other libraries
 	$(BIN)/python -m benchmarks

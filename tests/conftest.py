@@ -7,6 +7,10 @@ from hypothesis import settings
 
 # No test measures time, so a busy machine fails none. Under CI hypothesis is also derandomized.
 settings.register_profile("patient", settings(), deadline=None)
+# `make fuzz` asks for this one, with as many examples a test as it is told.
+settings.register_profile(
+    "fuzz", deadline=None, derandomize=False, max_examples=int(os.environ.get("EXAMPLES", "20000"))
+)
 settings.load_profile("patient")
 
 

@@ -97,7 +97,7 @@ def test_6_a_state_is_decoded_before_any_claim_is_believed(alg: str) -> None:
 
 @each_alg
 def test_7_a_token_for_another_audience_is_refused(alg: str) -> None:
-    for other in ("billin", "billing2", "Billing", "billing ", "b"):
+    for other in ("billin", "billing2", "Billing", "billinG", "billing ", "b"):
         assert isinstance(
             refusal(maker(alg=alg).token(claims(alg, aud=other)), alg=alg), AudienceError
         )
@@ -340,7 +340,9 @@ def test_a_clock_that_shows_no_time_opens_nothing_and_raises_nothing_else(
     # The key may be refused before; the claims do not rely on that.
     with pytest.raises(ClaimError) as caught:
         check(Sealer(ring(alg)).open(token, NOW), now, Layout(b"billing"), 60, 32, "alice", REQUEST)
-    assert isinstance(caught.value, ExpiredTokenError | FutureTokenError)
+    # Of NaN nothing holds, so that the first of the comparisons decides.
+    late = now > NOW
+    assert isinstance(caught.value, ExpiredTokenError if late else FutureTokenError)
 
 
 def test_bindings_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
