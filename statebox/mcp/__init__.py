@@ -13,6 +13,9 @@ request digest in which equal numbers are equal, and a typed reason in the log f
 
     protect(server, Statebox.from_source("file:keyring.json", audience="billing"))
 
+Neither can tell that a state comes for the first time. That takes a guard (`statebox.replay`):
+`SingleUse` for the codec, `guard=` for the boundary.
+
 A token of one way never opens by the other. On the wire both refuse alike: code -32602, message
 "Invalid or expired requestState", data `{"reason": "invalid_request_state"}`.
 """
@@ -24,6 +27,7 @@ try:
     from statebox.mcp.codec import StateboxCodec, request_state_security
     from statebox.mcp.principal import authenticated_principal
     from statebox.mcp.protection import protect
+    from statebox.mcp.single_use import SingleUse
 except ModuleNotFoundError as error:
     # Of the SDK, or of an SDK before 2.x, which lacks some of these modules.
     if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
@@ -33,6 +37,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = [
+    "SingleUse",
     "StateboxBoundary",
     "StateboxCodec",
     "authenticated_principal",

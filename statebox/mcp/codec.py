@@ -10,23 +10,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
-from typing import Any, Final, final
+from typing import Any, final
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import InvalidRequestState, RequestStateSecurity, compact_json
 
-from statebox.envelope import IV_BYTES
+from statebox.claims import token_id
+from statebox.envelope import IV_BYTES, from_text
 from statebox.errors import MalformedTokenError, OpenError
+from statebox.events import Hook, Opened, Sealed, safe
 from statebox.keyring import Keyring
 from statebox.limits import DEFAULT_TTL, require_audience, require_ttl
+from statebox.mcp.opened import OPENED, OpenedState
 from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
 from statebox.mcp.sdk_claims import decode_claims, encode_claims
+from statebox.reports import report_rejected
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
 from statebox.sources import Source, open_source
-
-OPENED: Final[ContextVar[bytes | None]] = ContextVar("statebox_opened", default=None)
-"""The SDK's claims that a codec has opened in this request, for `statebox.mcp.fastmcp`."""
 
 
 @final
@@ -38,9 +38,11 @@ class StateboxCodec:
         max_token_chars: The longest token to make or to read, in characters.
         clock: Gives the time in seconds since 1970. It decides the roles of the keys and nothing
             else, for every claim is the SDK's.
+        on_event: Called with an `Event` for every token sealed, opened or refused here. Here means
+            as far as authentication: what the SDK finds in the claims is in the SDK's log alone.
     """
 
-    __slots__ = ("_sealer",)
+    __slots__ = ("_on_event", "_sealer")
 
     def __init__(
         self,
@@ -48,8 +50,12 @@ class StateboxCodec:
         *,
         max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
         clock: Callable[[], float] = time.time,
+        on_event: Hook | None = None,
     ) -> None:
-        self._sealer = Sealer(keyring, max_token_chars=max_token_chars, clock=clock)
+        self._on_event = safe(on_event)
+        self._sealer = Sealer(
+            keyring, max_token_chars=max_token_chars, clock=clock, on_event=self._on_event
+        )
 
     def seal(self, payload: bytes) -> str:
         """Protect the SDK's claims.
@@ -64,9 +70,11 @@ class StateboxCodec:
             SealError: The token would be longer than the cap.
             KeyringError: No key is active.
         """
-        sealer = self._sealer
-        slot = sealer.active(sealer.clock())
-        return sealer.seal(slot, encode_claims(payload), os.urandom(IV_BYTES))
+        token, key_id = self._seal(encode_claims(payload))
+        if self._on_event is not None:
+            name = token_id(from_text(token))
+            self._on_event(Sealed(key_id=key_id, token_id=name, size=len(token)))
+        return token
 
     def unseal(self, token: str) -> bytes:
         """Give back what `seal` was given.
@@ -82,17 +90,36 @@ class StateboxCodec:
                 that caused it; the SDK logs that and keeps it from the wire.
         """
         try:
-            payload, slot, _ = self._sealer.open(token, self._sealer.clock())
-            try:
-                claims = decode_claims(payload)
-            except ValueError:
-                raise MalformedTokenError(
-                    "the payload holds no claims of the SDK", key_id=slot.key.kid
-                ) from None
+            claims, message, key_id = self._open(token)
         except OpenError as error:
+            if self._on_event is not None:
+                self._on_event(report_rejected(error, self._sealer.clock(), token, None))
             raise InvalidRequestState(error.code) from error
-        OPENED.set(claims)
+        opened = OpenedState(
+            claims,
+            message,
+            key_id,
+            lambda payload: self._seal(encode_claims(payload))[0],
+            lambda sealed: self._open(sealed)[0],
+        )
+        OPENED.set(opened)
+        if self._on_event is not None:
+            self._on_event(Opened(key_id=key_id, token_id=opened.token_id, size=len(token)))
         return claims
+
+    def _seal(self, payload: bytes) -> tuple[str, str]:
+        sealer = self._sealer
+        slot = sealer.active(sealer.clock())
+        return sealer.seal(slot, payload, os.urandom(IV_BYTES)), slot.key.kid
+
+    def _open(self, token: str) -> tuple[bytes, bytes, str]:
+        payload, slot, message = self._sealer.open(token, self._sealer.clock())
+        try:
+            return decode_claims(payload), message, slot.key.kid
+        except ValueError:
+            raise MalformedTokenError(
+                "the payload holds no claims of the SDK", key_id=slot.key.kid
+            ) from None
 
 
 def request_state_security(
@@ -103,6 +130,7 @@ def request_state_security(
     principal: PrincipalOption = authenticated_principal,
     max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
     clock: Callable[[], float] = time.time,
+    on_event: Hook | None = None,
 ) -> RequestStateSecurity:
     """Make the policy that `MCPServer` and `FastMCP` take as `request_state_security=`.
 
@@ -118,6 +146,8 @@ def request_state_security(
         max_token_chars: The longest token to make or to read, in characters.
         clock: Gives the time in seconds since 1970, for the roles of the keys. The SDK has a
             clock of its own for the claims.
+        on_event: Called with an `Event` for tokens, as for `StateboxCodec`, and for what happens
+            to a keyring that is given by its address.
 
     Returns:
         The policy.
@@ -126,10 +156,14 @@ def request_state_security(
         TypeError, ValueError: A configuration that cannot work, as a ttl over the ring's `max_ttl`.
         KeyringError: The keyring cannot be read.
     """
-    source = open_source(os.fspath(keyring)) if isinstance(keyring, str | os.PathLike) else keyring
+    source = keyring
+    if isinstance(source, str | os.PathLike):
+        source = open_source(os.fspath(source), on_event=on_event)
     ring = source if isinstance(source, Keyring) else source.current()
     return RequestStateSecurity(
-        codec=StateboxCodec(source, max_token_chars=max_token_chars, clock=clock),
+        codec=StateboxCodec(
+            source, max_token_chars=max_token_chars, clock=clock, on_event=on_event
+        ),
         # The SDK has no longest lifetime of its own, and the ring's is what a rotation counts on.
         ttl=require_ttl(ttl, ring),
         audience=require_audience(audience).decode(),
