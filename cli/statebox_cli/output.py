@@ -158,7 +158,9 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, StateboxError):
         return Problem(error.code, error.message, error.hint)
     if isinstance(error, click.ClickException):
-        no_command = isinstance(error, click.exceptions.NoArgsIsHelpError)  # its message is the help
+        no_command = isinstance(
+            error, click.exceptions.NoArgsIsHelpError
+        )  # its message is the help
         message = "Missing command." if no_command else error.format_message()
         return Problem("usage", message, _usage_hint(error))
     if isinstance(error, click.Abort):
