@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
+import sys
 import threading
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
@@ -19,6 +22,7 @@ from statebox import (
     FutureTokenError,
     Keyring,
     KeyringError,
+    MalformedTokenError,
     OpenError,
     PrincipalError,
     Request,
@@ -108,6 +112,31 @@ def test_a_state_of_64_levels_opens_and_one_of_65_or_10000_is_not_sealed(
 class Identity(NamedTuple):
     issuer: str
     subject: str
+
+
+def with_room_for(frames: int, call: Callable[[], object]) -> None:
+    """Make a call where the stack has room for some more frames only."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + frames)
+    try:
+        call()
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@each_alg
+def test_where_the_stack_has_no_room_for_64_levels_the_errors_are_typed_too(alg: str) -> None:
+    """A server may be deep in its own stack, and a client must not be able to tell."""
+    here = box(alg)
+    token = sealed(here, nested(64, "both"))
+    with pytest.raises(SealError, match="no room") as caught:
+        with_room_for(70, lambda: sealed(here, nested(64, "both")))
+    assert caught.value.code == "unsupported_state"
+    with pytest.raises(MalformedTokenError):
+        with_room_for(70, lambda: opened(here, token))
+    with pytest.raises(ValueError, match="no room"):
+        with_room_for(70, lambda: Request("tools/call", "t", {"a": nested(63, "both")}))
+    assert opened(here, token).state == nested(64, "both")
 
 
 LOOP: list[Any] = []

@@ -102,6 +102,12 @@ def test_a_ring_has_at_least_one_key() -> None:
     assert "statebox keys init" in caught.value.hint
 
 
+@pytest.mark.parametrize("wrong", [None, 5, "key-1", {"kty": "oct"}], ids=ascii)
+def test_a_ring_is_made_of_keys(wrong: object) -> None:
+    with pytest.raises(TypeError, match="a Keyring takes Keys"):
+        Keyring([key(), cast("Key", wrong)])
+
+
 def test_two_keys_with_one_kid_are_refused() -> None:
     with pytest.raises(KeyringError, match="two keys have the kid key-1"):
         Keyring([key(nbf=1), key(alg="HS256", nbf=2)])

@@ -34,6 +34,7 @@ from statebox import (
     StateboxError,
 )
 from statebox.events import Event, log_event
+from statebox.jwk import key_from_jwk
 from statebox.keys import Revocation
 from tests.samples import ALGORITHMS, AUDIENCE, NOW, Clock
 from tests.vectors.forge import Maker, payload_of
@@ -220,6 +221,7 @@ BAD_JWKS: dict[str, object] = {
 def test_an_error_in_a_jwk_does_not_hold_the_secret_that_it_is_about(k: object) -> None:
     jwk = {"kty": "oct", "kid": "key-1", "alg": "A256GCM", "k": k}
     for read in (
+        lambda: key_from_jwk(jwk),
         lambda: Keyring.from_jwks({"keys": [jwk]}),
         lambda: Keyring.from_json(json.dumps({"keys": [jwk]})),
     ):
