@@ -7,7 +7,6 @@ was beside it. A value that stands in a message is taken as it is; text that was
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator
@@ -180,7 +179,7 @@ def _har_text(body: dict[str, Any]) -> str:
     if body.get("encoding") == "base64":
         try:
             return _decode(base64.b64decode(text))
-        except (binascii.Error, ValueError):
+        except ValueError:
             return ""
     return text
 

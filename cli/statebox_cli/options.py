@@ -209,8 +209,6 @@ def read_token(path: str) -> str:
     Raises:
         InputError: It cannot be read.
     """
-    if path == "-" and sys.stdin.isatty():
-        note("waiting for a token on stdin")
     text = read_input(path).decode("utf-8", "replace")
     if text.strip() != text:
         note("the token had blanks around it, which were trimmed")

@@ -120,26 +120,21 @@ class Tally:
             if sdk is None:
                 return Outcome(*key, "malformed")
             audience, tool = (sdk.audience or "").encode(), (sdk.method, sdk.target)
-            issued_at, ends = sdk.issued_at, (sdk.expires_at, sdk.expires_at, 0)
+            issued_at, expires_at, round_ = sdk.issued_at, sdk.expires_at, 0
         else:
             audience, issued_at = claims.audience, claims.issued_at
-            ends = (claims.expires_at, claims.deadline, claims.round)
+            # Of the flow's deadline nothing is to be asked: no exp lies behind it.
+            expires_at, round_ = claims.expires_at, claims.round
             tool = _UNBOUND if claims.request is None else named(claims.request)
         if self._audience not in (None, audience):
             verdict = "audience"
         elif issued_at > when + DEFAULT_LEEWAY:
             verdict = "issued_in_future"
+        elif when >= expires_at:
+            verdict = "expired"
         else:
-            verdict = _ended(*ends, when=when) or ACCEPTED
+            verdict = ACCEPTED if round_ <= DEFAULT_MAX_ROUNDS else "too_many_rounds"
         return Outcome(*key, verdict, tool, _age(when - issued_at))
-
-
-def _ended(expires_at: float, deadline: float, round_: int, *, when: float) -> str | None:
-    if when >= expires_at:
-        return "expired"
-    if when >= deadline:
-        return "flow_expired"
-    return "too_many_rounds" if round_ > DEFAULT_MAX_ROUNDS else None
 
 
 def _age(seconds: float) -> str:

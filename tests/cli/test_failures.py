@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from statebox import Keyring
+from statebox import Keyring, Request
 from tests.cli.terminal import Ran, run
 from tests.cli.tokens import CALL, RING, SECOND, bound_token, message, ring_file, token
 from tests.samples import NOW, key, maker, secret
 from tests.vectors.forge import Maker, payload_of
 
 GOOD = bound_token()
+NO_ARGUMENTS = token(request=Request("tools/call", "refund"))
 
 
 class Way(NamedTuple):
@@ -34,7 +35,7 @@ def call(**params: Any) -> dict[str, Any]:
     return {**CALL, "params": {**CALL["params"], **params}}
 
 
-def codec_token(**claims: Any) -> str:
+def codec_token(kid: str = "2026-a", **claims: Any) -> str:
     """Make what the codec for the SDK seals, which holds the SDK's claims."""
     from statebox.mcp.sdk_claims import encode_claims
 
@@ -48,7 +49,9 @@ def codec_token(**claims: Any) -> str:
         "s": "step 2",
         "aud": "billing",
     } | claims
-    return maker("2026-a").token(encode_claims(json.dumps(given, separators=(",", ":")).encode()))
+    alg = "HS256" if kid == "2026-sign" else "A256GCM"
+    payload = encode_claims(json.dumps(given, separators=(",", ":")).encode())
+    return maker(kid, alg).token(payload)
 
 
 RENAMED = Maker("2026-a", "A256GCM", secret("2026-old A256GCM")).token(payload_of())
@@ -220,6 +223,18 @@ WAYS = {
         "request",
         "the arguments differ by members that are null, and were absent before",
     ),
+    "arguments for none": Way(
+        json.dumps(call(requestState=NO_ARGUMENTS)),
+        7,
+        "request",
+        "sealed for a call without arguments, presented with some",
+    ),
+    "none for arguments": Way(
+        json.dumps(call(arguments={}, requestState=GOOD)),
+        7,
+        "request",
+        "the arguments differ; method and target are the same, tools/call refund",
+    ),
     "no request": Way(
         GOOD, 7, "request", "bound to tools/call refund, presented with none", ("--no-request",)
     ),
@@ -279,6 +294,14 @@ def test_a_person_reads_why_and_what_next_in_the_last_sentence(way: Way, tmp_pat
     assert last.endswith(".")
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 26
+
+
+def test_the_ring_that_has_the_key_is_named_by_its_place(tmp_path: Path) -> None:
+    rings = (RING, ANOTHER_SECRET_RING, OTHER_RING)
+    paths = [ring_file(tmp_path, ring, f"{place}.json") for place, ring in enumerate(rings)]
+    given = [word for path in paths for word in ("--keyring", path)]
+    ran = run("inspect", maker("2026-gone").token(payload_of()), "--json", *given)
+    assert ran.json["error"]["message"] == "the third ring has key 2026-gone, the first has not"
 
 
 def test_what_holds_is_accepted_and_the_rest_is_said(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_har_file_gives_both_sides_of_each_entry() -> None:
             "request": {"postData": {"text": message(SECOND_TOKEN)}},
             "response": {"content": {"text": body, "encoding": "base64"}},
         },
-        {"request": None, "response": {"content": {"text": "!", "encoding": "base64"}}},
+        {"request": None, "response": {"content": {"text": "A", "encoding": "base64"}}},
         "not an entry",
     ]
     assert found_in(json.dumps({"log": {"version": "1.2", "entries": entries}})) == [
@@ -158,6 +158,7 @@ def test_a_value_that_is_no_string_is_shown_as_json() -> None:
 
 def test_a_single_word_is_taken_for_a_token_and_other_text_is_not() -> None:
     assert found_in("hello") == [("hello", "the whole input")]
+    assert found_in('"hello world"') == [("hello world", "a JSON string")]
     for text in ("", " \n", "hello world", "{}", '{"a": {"b": 1}}'):
         assert found_in(text) == []
 

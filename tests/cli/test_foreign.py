@@ -168,6 +168,7 @@ def test_the_python_sdk_s_token_is_judged_as_the_sdk_does(key_file: str) -> None
         ({"v": 2}, "malformed"),
         ({"exp": float("nan")}, "malformed"),
         ({"s": 1}, "malformed"),
+        ({"a": 1}, "malformed"),
         # Of several, the one that the SDK meets first.
         ({"aud": "refunds", "t": "wire", "exp": 5}, "expired"),
         ({"aud": "refunds", "t": "wire"}, "request"),
@@ -213,6 +214,12 @@ def test_a_key_is_read_as_text_as_hex_and_as_base64(
     path = str(secret_file(tmp_path, "k", encode(KEY.encode())))
     assert inspect(python_token(), "--sdk-key-file", path).code == 0
     assert inspect(TYPESCRIPT, "--sdk-key-file", path, at=TYPESCRIPT_END).code == 0
+
+
+def test_a_key_may_be_any_text(tmp_path: Path) -> None:
+    key = "a phrase, with blanks! and more than 32 bytes"
+    path = str(secret_file(tmp_path, "k", key))
+    assert inspect(python_token(key), "--sdk-key-file", path).code == 0
 
 
 def test_another_key_of_the_python_sdk_is_unknown_and_a_changed_token_is_not_authentic(
@@ -290,6 +297,33 @@ def test_nothing_of_a_foreign_state_is_shown_unless_it_is_asked_for(key_file: st
             plain = run("inspect", text, *options)
             assert "confirm" not in plain.out + plain.err
             assert "confirm" not in inspect(text, *options).out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v1.AAAA",
+        "v1.AAAA.BBBB",
+        "v1.eyJhIjoxfQ.BBBB",
+        "rs1.AAAA.BBBB",
+        f"rs2._w.{b64(bytes(9))}.AAAA",
+        "rs1.!.!",
+        "v1.!.!",
+        "v1.!",
+    ],
+)
+def test_what_only_begins_like_a_token_is_none(text: str) -> None:
+    assert recognise(text) is None
+
+
+def test_a_resource_is_compared_by_its_uri(key_file: str) -> None:
+    from mcp.server.request_state import compact_json
+
+    digest = b64(hashlib.sha256(compact_json({}).encode()).digest()[:16])
+    text = python_token(m="resources/read", t="file:///a", a=digest)
+    for uri, code in (("file:///a", 0), ("file:///b", 7)):
+        call = {"method": "resources/read", "params": {"uri": uri, "requestState": text}}
+        assert inspect(json.dumps(call), "--sdk-key-file", key_file).code == code
 
 
 @given(st.text() | st.text('ev1rs2.AaBb0-_=/+{}[]":,', max_size=60))

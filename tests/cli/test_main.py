@@ -16,7 +16,9 @@ from statebox_cli import output
 from statebox_cli.group import CommandGroup
 from statebox_cli.main import COMMANDS
 from tests.cli.terminal import ROOT, run, spawn
-from tests.cli.tokens import SECOND, bound_token, ring_file
+from tests.cli.test_failures import codec_token
+from tests.cli.tokens import CALL, SECOND, bound_token, message, ring_file
+from tests.samples import maker
 
 OURS = ("inspect", "scan", "open", "seal")
 
@@ -55,6 +57,33 @@ def test_without_the_extra_one_line_says_what_to_install(module: str) -> None:
         "statebox: the command line needs click, which is not installed",
         "hint: pip install 'statebox[cli]'",
     ]
+
+
+def test_a_part_of_the_command_itself_that_is_missing_is_not_blamed_on_an_extra() -> None:
+    program = (
+        "import sys; sys.modules['statebox_cli.group'] = None\n"
+        "from statebox_cli.main import main; main()"
+    )
+    ran = spawn("--version", command=program)
+    assert (ran.code, ran.out) == (1, "")
+    assert "pip install" not in ran.err
+
+
+@pytest.mark.parametrize("name", ["inspect", "scan"])
+def test_nobody_waits_for_a_terminal_that_was_not_asked_for(name: str) -> None:
+    master, slave = pty.openpty()
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
+    ran = subprocess.run(
+        [sys.executable, "-m", "statebox", name],
+        stdin=slave,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    os.close(slave)
+    os.close(master)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert b"- for stdin" in ran.stderr
 
 
 def test_the_help_of_all_commands_names_every_one_and_the_exit_codes() -> None:
@@ -281,6 +310,37 @@ def test_a_terminal_that_lacks_a_character_gets_an_escape(tmp_path: Path) -> Non
 )
 def test_foreign_text_cannot_steer_a_terminal(text: str, shown: str) -> None:
     assert output.printable(text) == shown
+
+
+def test_a_request_that_no_token_is_bound_to_is_not_compared(tmp_path: Path) -> None:
+    deep: object = 1
+    for _ in range(70):
+        deep = [deep]
+    text = message(bound_token(), {**CALL, "params": {**CALL["params"], "arguments": {"a": deep}}})
+    ran = run("inspect", "-", "--keyring", ring_file(tmp_path), "--at", SECOND, stdin=text)
+    assert ran.code == 0
+    assert ran.err.startswith("statebox: the request it stands in has arguments that no token")
+    assert "request not compared" in " ".join(ran.out.split())
+
+
+def test_a_state_is_shown_as_far_as_a_screen_goes(tmp_path: Path) -> None:
+    given = ("--show-state", "--at", SECOND)
+    ran = run("inspect", bound_token(), *given)
+    assert "State: not readable without its key" in ran.out
+    long = bound_token(state="x" * 3000)
+    ran = run("inspect", long, *given, "--keyring", ring_file(tmp_path))
+    assert "2002 more, see --json" in " ".join(ran.out.split())
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_a_signed_token_of_no_known_shape_tells_no_claims() -> None:
+    ran = run("inspect", maker("2026-sign", "HS256").token(b"\xa0"), "--json", "--show-state")
+    assert (ran.code, ran.json["verified"], ran.json["claims"]) == (0, None, None)
+
+
+def test_a_signed_token_of_the_codec_tells_its_claims_unverified() -> None:
+    ran = run("inspect", codec_token("2026-sign"), "--json", "--show-state")
+    assert (ran.json["verified"], ran.json["claims"]["state"]) == (None, "step 2")
 
 
 def test_a_token_that_claims_escape_codes_shows_them_as_text(tmp_path: Path) -> None:

@@ -46,6 +46,11 @@ def test_lines_are_joined_whatever_program_broke_them(end: str) -> None:
     assert mend(wrapped(64, end)) == (TOKEN, ("line wraps",))
 
 
+def test_a_json_escape_is_undone() -> None:
+    text = DASHED.replace("-", "\\u002d").replace(".", "\\u002E")
+    assert mend(text) == (DASHED, ("escapes of JSON or of a shell",))
+
+
 @pytest.mark.parametrize("prefix", ["", ".", "1.", "b1."])
 def test_a_prefix_that_was_not_marked_is_put_back(prefix: str) -> None:
     assert mend(prefix + TOKEN[4:]).text == TOKEN
@@ -90,6 +95,8 @@ def test_every_token_that_was_cut_is_called_cut_short(text: str) -> None:
         assert "cut short" in problem, end
         if end < len(text) - 3:
             assert is_cut_short(part), end
+    for other in ("v1.AAAA", text[:60] + "!", text):
+        assert not is_cut_short(other)
 
 
 @pytest.mark.parametrize("text", [TOKEN, bound_token("2026-sign")], ids=["encrypted", "signed"])

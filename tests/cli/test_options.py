@@ -71,6 +71,9 @@ def test_a_time_is_written_absolute_and_relative() -> None:
     assert relative(1_790_000_000, 1_789_999_990) == "in 10 s"
     assert relative(5, 5.9) == "now"
     assert absolute((1 << 40) - 1) == "36812-02-20 00:36:15Z"
+    for beyond in (-1, 1 << 40, 10**400, float("nan"), float("inf")):
+        assert absolute(beyond) == relative(beyond, 0) == both(beyond, 0) == "beyond all clocks"
+    assert span(float("nan")) == "beyond all clocks"
 
 
 @given(st.floats() | st.integers(), st.floats(0, 1 << 39))

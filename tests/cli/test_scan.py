@@ -102,6 +102,18 @@ def test_a_token_is_judged_as_of_the_time_of_its_line(head: str, tmp_path: Path)
     assert counts(scan(f"x {TOKEN}", *given_ring, "--at", SECOND), "verdict") == {("accepted",): 1}
 
 
+def test_a_line_with_an_impossible_time_is_judged_as_of_now(tmp_path: Path) -> None:
+    log = f"2026-13-45T99:00:00Z {TOKEN}"
+    told = scan(log, "--keyring", ring_file(tmp_path), "--at", SECOND)
+    assert counts(told, "verdict") == {("accepted",): 1}
+    assert [hit.when for hit in hits_in(io.BytesIO(log.encode()), lambda _: None)] == [None]
+
+
+def test_what_only_looks_like_a_token_of_another_sdk_is_not_counted() -> None:
+    log = "v1.some-long-name-that-is-none.of-ours rs1.AAAAAAAAAAAAAAAAAAAA.AAAA.AAAA"
+    assert scan(log)["tokens"] == 0
+
+
 def test_without_a_keyring_nothing_is_verified() -> None:
     told = scan(f"{TOKEN} {bound_token('2026-sign')}\n{TOKEN[:100]}\nv1.{'A' * 100}")
     assert counts(told, "verdict") == {("not verified",): 3, ("malformed",): 1}

@@ -140,6 +140,22 @@ def test_what_is_not_sealed_says_why(
     assert "sb1." not in ran.out
 
 
+def test_stdin_is_read_for_one_thing_only(desk: Desk) -> None:
+    ran = run("open", "-", "--keyring", desk.ring, "--audience", "a", "--request", "-")
+    assert (ran.code, ran.err.splitlines()[0]) == (
+        2,
+        "statebox: stdin can be only one of token and request",
+    )
+    ran = run("open", "-", "--keyring", desk.ring, "--audience", "", stdin="x")
+    assert (ran.code, ran.err.startswith("statebox: audience is empty")) == (2, True)
+
+
+def test_input_without_end_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statebox_cli.options.MAX_INPUT_BYTES", 1000)
+    ran = desk.seal(" " * 1001)
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "statebox: - is longer than 64 MiB")
+
+
 def test_an_open_that_fails_prints_no_state(desk: Desk) -> None:
     ran = desk.open("sb1.AAAA", "--json")
     assert (ran.code, ran.json["error"]["code"], ran.json["state"]) == (3, "malformed", None)

@@ -12,11 +12,13 @@ from statebox.bindings import Principal
 from statebox_cli.find import Call
 from statebox_cli.judging import CHECKS, Context
 from statebox_cli.verdict import judge
+from tests.cli.test_failures import codec_token
 from tests.cli.tokens import CALL, RING, bound_token, token
-from tests.samples import NOW, maker
+from tests.samples import NOW, maker, secret
 from tests.states import states
-from tests.vectors.forge import payload_of
+from tests.vectors.forge import Maker, payload_of
 from tests.vectors.independent import VECTORS
+from tests.vectors.plain_cbor import encode
 
 FILE = json.loads(VECTORS.read_text("utf-8"))
 VECTOR_RING = Keyring.from_jwks(FILE["keyring"])
@@ -116,6 +118,29 @@ def test_the_state_of_an_accepted_token_is_the_one_that_was_sealed(state: Any) -
     text = maker("2026-a").token(payload_of(state=state))
     verdict = judge(text, [RING], Context(now=NOW))
     assert (verdict.problem, verdict.has_state, verdict.state) == (None, True, state)
+
+
+@pytest.mark.parametrize("kid", ["2026-a", "2026-sign", "2026-unknown"])
+@pytest.mark.parametrize("alg", ["A256GCM", "HS256"])
+@pytest.mark.parametrize("named", [3, 5, 7])
+def test_a_header_of_another_algorithm_gets_the_verdict_that_the_library_gives(
+    kid: str, alg: str, named: int
+) -> None:
+    protected = encode({1: named, 4: kid.encode()})
+    text = Maker(kid, alg, secret(f"{kid} {alg}"), protected).token(payload_of())
+    context = Context(now=NOW, audience="billing")
+    assert error_of_judge(text, RING, context) == error_of_open(text, RING, context)
+
+
+def test_a_codec_s_token_is_judged_as_the_sdk_does_or_as_the_library_does() -> None:
+    text = codec_token(exp=NOW - 1)
+    as_sdk = judge(text, [RING], Context(now=NOW)).problem
+    natively = judge(text, [RING], Context(now=NOW, codec=False)).problem
+    assert as_sdk is not None
+    assert natively is not None
+    assert (as_sdk.code, natively.code) == ("expired", "malformed")
+    assert "request_state_security()" in natively.message
+    assert error_of_open(text, RING, Context(now=NOW, audience="billing")) == "malformed"
 
 
 def test_checks_are_in_the_order_of_the_format() -> None:
