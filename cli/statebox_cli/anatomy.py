@@ -111,7 +111,7 @@ def is_cut_short(token: str) -> bool:
     """Tell whether a text begins as a token does and ends before the token would."""
     if not token.startswith(PREFIX) or not _ALPHABET.issuperset(token[len(PREFIX) :]):
         return False
-    return (_missing(_whole_groups(token)) or 0) > 0
+    return not is_whole(token) and (_missing(_whole_groups(token)) or 0) > 0
 
 
 def _text_problem(token: str) -> str:
