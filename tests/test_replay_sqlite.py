@@ -106,6 +106,16 @@ def test_a_file_of_another_kind_is_found_at_the_start(path: Path) -> None:
         SQLiteGuard(path)
 
 
+def test_a_file_that_somebody_has_locked_is_found_at_the_start(path: Path) -> None:
+    path.touch(mode=0o600)
+    with closing(operator(path)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(GuardUnavailableError, match="locked"):
+            SQLiteGuard(path, timeout=0.05)
+        connection.execute("ROLLBACK")
+    SQLiteGuard(path, timeout=60)
+
+
 @as_root
 def test_a_folder_of_somebody_else_is_found_at_the_start(open_folder: Path) -> None:
     open_folder.chmod(0o755)

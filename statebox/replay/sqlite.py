@@ -113,13 +113,7 @@ class SQLiteGuard:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
 
     async def _work(self, job: Callable[[_File, float], _T]) -> _T:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.timeout
-
         def in_the_thread() -> _T:
-            # Nobody waits any more: leave everything as it is.
-            if loop.time() > deadline:
-                raise late(self.timeout)
             try:
                 return job(self._open(), self._clock())
             except (sqlite3.Error, OSError):
@@ -128,8 +122,9 @@ class SQLiteGuard:
                 raise
 
         try:
-            async with asyncio.timeout_at(deadline):
-                return await loop.run_in_executor(self._thread, in_the_thread)
+            async with asyncio.timeout(self.timeout):
+                # What is given up before its turn comes is not begun.
+                return await asyncio.get_running_loop().run_in_executor(self._thread, in_the_thread)
         except TimeoutError as error:
             raise late(self.timeout) from error
         except (sqlite3.Error, OSError) as error:
