@@ -160,6 +160,34 @@ def test_no_byte_can_be_taken_out_put_in_or_cut_off(alg: str) -> None:
     _assert_refused(alg, message + b"\0", "with a byte at the end")
 
 
+@pytest.mark.parametrize(
+    ("alg", "other"),
+    [
+        ("A256GCM", b"\xa0"),
+        ("A256GCM", b"\xa1\x06\x4c"),
+        ("A256GCM", b"\xa1\x05\x4d"),
+        ("A256GCM", b"\xa2\x05\x4c"),
+        ("HS256", b"\xa1\x05\x4c"),
+        ("HS256", b"\xa1"),
+        ("HS256", b"\xbf"),
+    ],
+    ids=str,
+)
+def test_no_other_unprotected_header_is_taken(alg: str, other: bytes) -> None:
+    message = envelope(alg).seal(PAYLOAD, IV)
+    before = message[: len(start_of(message)) - (3 if alg == "A256GCM" else 1)]
+    with pytest.raises(ValueError, match="another unprotected header"):
+        parse_frame(before + other + message[len(start_of(message)) :])
+
+
+@each_alg
+def test_a_frame_is_cut_into_parts_only_where_it_ends_exactly(alg: str) -> None:
+    message = envelope(alg).seal(PAYLOAD, IV)
+    for other in (*(message[:at] for at in range(len(message))), message + b"\0", message * 2):
+        with pytest.raises(ValueError):  # noqa: PT011 - whichever part is cut
+            parse_frame(other)
+
+
 def _assert_refused(alg: str, message: bytes, how: str) -> None:
     if start_of(message) != start(protected_header("key-1", alg), encrypted=alg == "A256GCM"):
         return  # not found under this key at all: see test_sealer.py
