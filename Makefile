@@ -8,7 +8,7 @@ LIBRARY := $(VENV)/library.stamp
 TOOLS := $(VENV)/tools.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit coverage mutants fuzz bench bench-smoke format constraints clean
+.PHONY: help demo test lint types unit coverage mutants fuzz bench bench-smoke soak format constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,10 @@ bench: $(TOOLS) ## speed and size beside the bare primitives and other libraries
 
 bench-smoke: $(TOOLS) ## every benchmark once, unmeasured
 	$(BIN)/pytest tests/test_benchmarks.py
+
+soak: $(TOOLS) ## rotate under eight replicas and kill 200 rotations, in real time: about 10 minutes
+	$(BIN)/python -m tests.soak.rotation
+	$(BIN)/python -m tests.soak.killing --command
 
 format: $(TOOLS) ## let ruff mend what it can
 	$(BIN)/ruff check --fix

@@ -126,42 +126,40 @@ def _parsed(data: bytes, name: str, alg: str | None) -> tuple[list[dict[str, Any
     items: object = members.get("keys", [members] if "kty" in members else None)
     if not isinstance(items, list) or not items:
         raise KeyringError(f"{name} holds no key", hint='Give a JWK, or {"keys": [JWK, ...]}.')
-    keys = [_adapted(item, alg) for item in cast("list[object]", items)]
-    for jwk in keys:
+    keys: list[dict[str, Any]] = []
+    for item in cast("list[object]", items):
+        jwk = _adapted(item, alg, {str(key["kid"]) for key in keys})
         check_with_pyjwt(jwk)
+        keys.append(jwk)
     return keys, members.get("max_ttl", DEFAULT_MAX_TTL)
 
 
-def _adapted(item: object, alg: str | None) -> dict[str, Any]:
+def _adapted(item: object, alg: str | None, taken: set[str]) -> dict[str, Any]:
     """Fill in what other tools leave out: the kid, and the algorithm where it can be told."""
     if not isinstance(item, dict):
         raise KeyringError("a key of the set is not a JSON object")
     jwk = dict(cast("dict[str, Any]", item))
     if jwk.get("kid") is None:
-        jwk["kid"] = Key.generate().kid
+        jwk["kid"] = Key.generate(taken=taken).kid
     kid = require_kid(jwk["kid"])
     if jwk.get("kty") != "oct":
         raise KeyringError(
             f"key {kid}: kty is not 'oct'", hint="Only symmetric keys can seal; leave it out."
         )
-    said = {jwk["alg"]} if jwk.get("alg") is not None else set[object]()
-    if not said.issubset(ALGORITHMS):
+    alg_of_key = jwk.get("alg")
+    if alg_of_key is not None and alg_of_key not in ALGORITHMS:
         raise KeyringError(
             f"key {kid} is for another algorithm than {' or '.join(ALGORITHMS)}",
             hint="A secret belongs to one algorithm: make a new one with `statebox keys rotate`.",
         )
-    said |= _implied(jwk) | ({alg} if alg else set())
-    if len(said) != 1:
-        what = (
-            "says no algorithm"
-            if not said
-            else f"is for {' and for '.join(sorted(map(str, said)))}"
-        )
+    said = sorted(_implied(jwk) | {one for one in (alg_of_key, alg) if one is not None})
+    if len(said) != 1 or said[0] not in ALGORITHMS:
+        what = f"is for {' and for '.join(said)}" if said else "says no algorithm"
         raise KeyringError(f"key {kid} {what}", hint="Give --alg A256GCM or --alg HS256.")
-    return {**jwk, "alg": said.pop()}
+    return {**jwk, "alg": said[0]}
 
 
-def _implied(jwk: Mapping[str, Any]) -> set[object]:
+def _implied(jwk: Mapping[str, Any]) -> set[str]:
     """Tell what `use` and `key_ops` (RFC 7517 §4.2, §4.3) say of the algorithm."""
     operations: object = jwk.get("key_ops")
     listed = cast("list[object]", operations) if isinstance(operations, list) else []

@@ -7,6 +7,7 @@ until then a token that it sealed can be alive on a replica whose clock is behin
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from statebox.errors import KeyringError
@@ -43,7 +44,8 @@ class Loss(NamedTuple):
     until: float
 
 
-def spans(ring: Keyring) -> list[Span]:
+@lru_cache(maxsize=4)  # asked for every key of a ring again
+def spans(ring: Keyring) -> tuple[Span, ...]:
     """Tell which key seals when, by the dates that the ring has now.
 
     A key that is revoked counts as never there: those before it are then thought to have sealed
@@ -51,7 +53,8 @@ def spans(ring: Keyring) -> list[Span]:
     """
     dates = sorted({key.nbf for key in ring} | {key.exp for key in ring if key.exp is not None})
     ends = [*dates[1:], math.inf]
-    return [Span(start, end, active(ring, start)) for start, end in zip(dates, ends, strict=True)]
+    pairs = zip(dates, ends, strict=True)
+    return tuple(Span(start, end, active(ring, start)) for start, end in pairs)
 
 
 def active(ring: Keyring, now: float) -> Key | None:

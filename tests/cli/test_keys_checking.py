@@ -1,0 +1,135 @@
+"""`statebox keys check`: what a pipeline is told, and with which exit code."""
+
+from pathlib import Path
+
+import pytest
+
+from statebox import Key, Keyring
+from statebox.keys import Revocation
+from statebox_cli.keys_checking import Limits, examined, rate_of
+from tests.cli.keys_commands import Keys, put
+from tests.cli.keys_commands import clock as clock  # noqa: PLC0414 - fixtures
+from tests.cli.keys_commands import keys as keys  # noqa: PLC0414
+from tests.cli.keys_commands import path as path  # noqa: PLC0414
+from tests.samples import DAY, NOW, key
+
+SOUND = (key("old", nbf=NOW - 9 * DAY, exp=NOW + 3000), key("now", nbf=NOW - 660))
+
+
+def failed(
+    *ring: Key, within: int = DAY, max_age: int | None = None, rate: float | None = None
+) -> list[tuple[str, str | None]]:
+    findings = examined(Keyring(ring), NOW, Limits(within, max_age, rate))
+    return [(found.name, found.code) for found in findings if found.status == "fail"]
+
+
+def test_a_sound_ring_passes(keys: Keys, path: Path) -> None:
+    put(path, *SOUND)
+    ran = keys("check", "--max-age", "30d", "--rate", "50/s")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.count("pass") == 7
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_what_was_not_asked_for_is_skipped(keys: Keys, path: Path) -> None:
+    put(path, *SOUND)
+    said = keys("check", "--json").json
+    assert list(said) == ["keyring", "at", "checks", "error"]
+    assert [one["name"] for one in said["checks"] if one["status"] == "skipped"] == ["age", "gcm"]
+    assert said["error"] is None
+
+
+def test_a_ring_that_cannot_be_read_fails_with_8(keys: Keys, path: Path) -> None:
+    ran = keys("check", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (8, "keyring")
+    assert ran.json["checks"][0]["status"] == "fail"
+    put(path, *SOUND)
+    path.chmod(0o640)
+    ran = keys("check")
+    assert ran.code == 8
+    assert "FAIL  readable" in ran.out
+    assert f"chmod 600 {path}" in ran.err
+
+
+def test_a_ring_without_an_active_key_fails_with_8(keys: Keys, path: Path) -> None:
+    put(path, key("next", nbf=NOW + 10))
+    ran = keys("check", "--json", "--max-age", "1d")
+    assert (ran.code, ran.json["error"]["code"]) == (8, "keyring")
+    assert failed(key("gone", exp=NOW), max_age=1) == [("active", "keyring")]
+    assert failed(key("dead", revoked=Revocation(NOW))) == [("active", "keyring")]
+
+
+def test_a_key_that_has_sealed_for_too_long_fails_unless_another_one_is_pending() -> None:
+    assert failed(key("it", nbf=NOW - 100), max_age=100) == []
+    assert failed(key("it", nbf=NOW - 101), max_age=100) == [("age", "keyring")]
+    pending = key("next", nbf=NOW + 600)
+    assert failed(key("it", nbf=NOW - 101, exp=NOW + 4260), pending, max_age=100) == []
+
+
+def test_an_end_without_a_successor_fails_with_9_before_it_comes(keys: Keys, path: Path) -> None:
+    put(path, key("it", exp=NOW + 7200))
+    ran = keys("check")
+    assert ran.code == 9
+    assert "FAIL  successor no key seals from 2026-09-21 16:13:20Z, in 2 h" in ran.out
+    assert keys("check", "--within", "1h").code == 0
+    assert ("successor", "refused") in failed(key("it", exp=NOW + 10), key("next", nbf=NOW + 11))
+    assert failed(key("it", exp=NOW + 3671), key("next", nbf=NOW + 11)) == []
+
+
+def test_an_end_before_the_last_token_has_expired_fails_with_9(keys: Keys, path: Path) -> None:
+    late, early = NOW - 660 + 3660, NOW - 660 + 3659
+    assert failed(key("old", exp=late), key("now", nbf=NOW - 660)) == []
+    assert failed(key("old", exp=early), key("now", nbf=NOW - 660)) == [("endings", "refused")]
+    assert failed(key("old", exp=early), key("now", nbf=NOW - 660), within=2000) == []
+    put(path, key("old", exp=NOW + 5), key("now", nbf=NOW - 660))
+    ran = keys("check")
+    assert ran.code == 9
+    assert "49 min 55 s before the last of its tokens" in ran.out
+
+
+def test_a_key_without_an_end_that_was_taken_over_from_fails_with_8() -> None:
+    assert failed(key("imported", nbf=0), key("now")) == [("endless", "keyring")]
+    assert failed(key("now"), key("next", nbf=NOW + 60)) == []
+
+
+def test_the_use_of_aes_gcm_is_reckoned_against_its_bound() -> None:
+    """2^32 seals under one key with random nonces: SP 800-38D §8.3."""
+    it = key("it", nbf=NOW - DAY)
+    assert failed(it, rate=2**32 / (2 * DAY) - 0.001) == []
+    assert failed(it, rate=2**32 / (2 * DAY)) == [("gcm", "keyring")]
+    assert failed(it, rate=2**32 / (2 * DAY), within=DAY - 1) == []
+    assert failed(key("it", "HS256", nbf=NOW - DAY), rate=1e9) == []
+    # A key that is taken over from in time is within its bound, and its successor reckons anew.
+    both = (it.replace(exp=NOW + 3661), key("next", nbf=NOW + 1))
+    assert failed(*both, rate=2**32 / (2 * DAY)) == []
+
+
+def test_unsafe_now_comes_before_unsafe_later(keys: Keys, path: Path) -> None:
+    put(path, key("it", exp=NOW + 60))
+    assert keys("check").code == 9
+    ran = keys("check", "--max-age", "1s", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (8, "keyring")
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("50", 50), ("50/s", 50), ("3000/m", 50), ("1.5/h", 1.5 / 3600), ("2e6/d", 2e6 / DAY)],
+)
+def test_a_rate_has_a_unit(text: str, rate: float) -> None:
+    assert rate_of(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1", "5/y", "1.2.3", "nan", "1e999999999/s/s"])
+def test_what_is_no_rate_is_refused(keys: Keys, path: Path, text: str) -> None:
+    put(path, *SOUND)
+    assert keys("check", f"--rate={text}").code == 2
+
+
+def test_the_hint_is_to_rotate(keys: Keys, path: Path) -> None:
+    put(path, key("it", exp=NOW + 60))
+    assert "hint: run `statebox keys rotate`" in keys("check").err
+
+
+def test_check_judges_as_of_any_time(keys: Keys, path: Path) -> None:
+    put(path, *SOUND)
+    assert keys("check", "--at", str(NOW - 20 * DAY)).code == 8
