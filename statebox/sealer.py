@@ -264,7 +264,9 @@ class Sealer:
 
     def _look(self) -> _Table:
         ring = self._source.current()
-        return self._table if self._table.ring is ring else self._replace(ring)
+        # Read once: another thread may put the table of an older ring there in between.
+        table = self._table
+        return table if table.ring is ring else self._replace(ring)
 
     def _find(self, message: bytes) -> Slot:
         frame = parse_frame(message)
@@ -272,7 +274,9 @@ class Sealer:
             raise ValueError("the frame and its header contradict each other")
         # Another replica may seal already under a key that this one has not read yet.
         ring = self._source.reread()
-        table = self._table if self._table.ring is ring else self._replace(ring)
+        table = self._table
+        if table.ring is not ring:
+            table = self._replace(ring)
         slot = table.slots.get(start_of(message))
         if slot is None:
             raise UnknownKeyError("the ring has no key under the token's header")
