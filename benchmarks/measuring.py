@@ -1,14 +1,15 @@
 """Ratios that hold on a busy machine: functions take turns, and each round gives one ratio.
 
 Two functions that are measured minutes apart differ by whatever else the machine did meanwhile.
-Here every function runs for about a millisecond, then the next one, round after round. Within a
-round the load is the same for all, and the median over the rounds drops those in which it was not.
+Here every function runs for about a millisecond, then the next one, round after round in random order.
+Within a round the load is the same for all, and the median over the rounds drops those in which it was not.
 Time is the thread's own CPU time, so waiting for a core does not count.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +34,12 @@ class Effort:
     span: float = 0.001
 
     def times(self, factor: float) -> Effort:
-        """Give more rounds where a target is close, or fewer where a call takes long."""
+        """Give fewer rounds where there is much to compare."""
         return Effort(max(1, round(self.rounds * factor)), self.span)
+
+    def finer(self, part: float) -> Effort:
+        """Give a part of ten times as many and much shorter turns, where there is little room for noise."""
+        return Effort(max(1, round(self.rounds * 10 * part)), self.span / 4)
 
 
 @dataclass(frozen=True)
@@ -84,16 +89,16 @@ def interleave(
         The seconds per call of every function in every round.
     """
     counts = {name: _calls_within(effort.span, call, clock) for name, call in functions.items()}
-    names = list(functions)
+    names, order = list(functions), random.Random(0)
     turns: list[Turn] = []
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
     try:
-        for turn in range(effort.rounds):
-            # Forwards and backwards by turns, so that no function always follows the same one.
-            order = names if turn % 2 else names[::-1]
-            turns.append({name: _time(functions[name], counts[name], clock) for name in order})
+        for _ in range(effort.rounds):
+            # Whoever follows a function that runs the same code finds the caches warm.
+            order.shuffle(names)
+            turns.append({name: _time(functions[name], counts[name], clock) for name in names})
     finally:
         if enabled:
             gc.enable()
@@ -108,6 +113,7 @@ def _calls_within(span: float, call: Call, clock: Clock) -> int:
 
 
 def _time(call: Call, count: int, clock: Clock) -> float:
+    call()  # untimed: the first one after others is not like the rest
     start = clock()
     for _ in repeat(None, count):
         call()
