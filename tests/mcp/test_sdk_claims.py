@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import struct
 from typing import Any
 
 import cbor2
@@ -119,6 +120,8 @@ def test_what_the_sdk_can_say_is_said_compactly_and_comes_back(changed: dict[str
         claims(m=1),
         claims(aud=5),
         claims(a="AB"),  # unused bits are set: not canonical
+        claims(a=CLAIMS["a"][:-1] + "x"),
+        claims(p=CLAIMS["p"] + "AAF"),
         claims(a="not base64url!"),
         claims(a=7),
         claims(p="AA=="),
@@ -126,8 +129,15 @@ def test_what_the_sdk_can_say_is_said_compactly_and_comes_back(changed: dict[str
         claims() + b" ",
         claims().replace(b'"v":1,', b'"v": 1,'),
         claims().replace(b"refund", b"\\u0072efund"),
+        claims().replace(b"refund", b"re\\/fund"),
+        claims().replace(b"refund", b"re\x7ffund"),
+        claims().replace(b"refund", b"re\x01fund"),
+        claims().replace(b"refund", b"re\nfund"),
+        claims().replace(b"refund", "rëfund".encode()),
         claims().replace(b'"v":1,', b'"v":1,"v":1,'),
         claims().replace(b"1790000000.1234567", b"1790000000.12345670"),
+        claims().replace(b"1790000000.1234567", b"01790000000"),
+        claims().replace(b"1790000000.1234567", b"1.7900000001234567e9"),
         claims().replace(b"1790000000.1234567", b"NaN"),
         claims().replace(b"1790000000.1234567", b"1e999"),
         json.dumps(dict(reversed(CLAIMS.items())), separators=(",", ":")).encode(),
@@ -330,11 +340,45 @@ def test_a_payload_of_another_shape_is_refused(members: object) -> None:
         cbor2.dumps(payload())[:-1],
         cbor2.dumps(payload(), indefinite_containers=True),
         b"\xa1\x3a\x00\x01\x00\x02\x58\x00",  # the length 0 in a longer form
+        encode_claims(claims()).replace(b"\x66refund", b"\x78\x06refund"),
+        encode_claims(claims()).replace(b"\x50" + DIGEST, b"\x58\x10" + DIGEST),
     ],
 )
 def test_a_second_encoding_of_a_payload_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - any message; the codec gives it a code
         decode_claims(data)
+
+
+NOT_FINITE = (math.inf, -math.inf, math.nan)
+NUMBERS = [struct.pack(">d", CLAIMS[name]) for name in ("iat", "exp")]
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        *((number, struct.pack(">d", value)) for number in NUMBERS for value in NOT_FINITE),
+        (b"\x04\xfb" + NUMBERS[1], b"\x05\xfb" + NUMBERS[1]),
+        (b"\x06\xfb" + NUMBERS[0], b"\x07\xfb" + NUMBERS[0]),
+        (b"\x06\xfb" + NUMBERS[0], b"\x06\xfa" + NUMBERS[0][:4]),
+        (b"\x3a\x00\x01\x00\x01\x85", b"\x3a\x00\x01\x00\x00\x85"),  # the native claims' label
+        (b"\x3a\x00\x01\x00\x01\x85", b"\x3a\x00\x01\x00\x01\x86"),
+        (b"\x50" + DIGEST, b"\x70" + DIGEST),
+        (b"\x58\x18" + SALTED_TAG, b"\x78\x18" + SALTED_TAG),
+    ],
+)
+def test_a_payload_of_usual_widths_is_refused_for_any_other_part(part: bytes, other: bytes) -> None:
+    encoded = encode_claims(claims())
+    assert part in encoded
+    with pytest.raises(ValueError):  # noqa: PT011 - as above
+        decode_claims(encoded.replace(part, other))
+
+
+@pytest.mark.parametrize("value", NOT_FINITE)
+def test_a_time_that_is_not_finite_is_refused_beside_a_whole_one(value: float) -> None:
+    encoded = encode_claims(claims(iat=1790000000))
+    assert NUMBERS[1] in encoded
+    with pytest.raises(ValueError):  # noqa: PT011 - as above
+        decode_claims(encoded.replace(NUMBERS[1], struct.pack(">d", value)))
 
 
 payloads = sdk_claims.map(encode_claims)
