@@ -1,0 +1,83 @@
+"""docs/runbook.md: every command of it that needs no cluster is run, as it stands there."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from statebox import Key, Keyring
+from tests.cli.keys_commands import environment
+from tests.samples import DAY
+
+RUNBOOK = Path(__file__).parent.parent / "docs" / "runbook.md"
+
+
+class Step(NamedTuple):
+    """A command, and the lines that the page shows under it."""
+
+    command: str
+    shown: list[str]
+
+
+def sections() -> dict[str, list[Step]]:
+    """Read the commands of each section that has some."""
+    found: dict[str, list[Step]] = {}
+    for part in re.split(r"(?m)^#{2,3} ", RUNBOOK.read_text("utf-8"))[1:]:
+        steps: list[Step] = []
+        for block in re.findall(r"(?ms)^```console\n(.*?)^```", part):
+            for line in block.splitlines():
+                if line.startswith("$ "):
+                    steps.append(Step(line[2:], []))
+                else:
+                    steps[-1].shown.append(line)
+        if steps:
+            found[part.splitlines()[0]] = steps
+    return found
+
+
+def timeless(text: str) -> str:
+    """Take out what the clock decides."""
+    return re.sub(r"\d+", "0", text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the ring that the page speaks of, and the command on the PATH."""
+    now = int(time.time())
+    before = Key.generate(kid="4hp", nbf=now - 60 * DAY)
+    ring = Keyring(
+        [before.replace(exp=now + 10 * DAY), Key.generate(kid="k7qf", nbf=now - 30 * DAY)]
+    )
+    (tmp_path / "keyring.json").touch(0o600)
+    (tmp_path / "keyring.json").write_text(ring.to_json())
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "statebox"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m statebox "$@"\n')
+    script.chmod(0o700)
+    return tmp_path
+
+
+def test_the_page_has_commands() -> None:
+    assert len(sections()) >= 7
+
+
+@pytest.mark.parametrize("title", sections())
+def test_the_commands_of_the_runbook_do_what_it_says(title: str, folder: Path) -> None:
+    variables = environment(
+        PATH=f"{folder}/bin:{os.environ['PATH']}", STATEBOX_KEYRING="keyring.json"
+    )
+    script = "set -u\n"
+    for number, step in enumerate(sections()[title]):
+        script += f"{{ {step.command.split('  #')[0]}\n}} 2> err{number}; echo $? > code{number}\n"
+    subprocess.run(["bash", "-c", script], cwd=folder, env=variables, check=True)
+    for number, step in enumerate(sections()[title]):
+        code = int((folder / f"code{number}").read_text())
+        err = (folder / f"err{number}").read_text()
+        assert code == (9 if step.shown else 0), (step.command, err)
+        for line in step.shown:
+            assert timeless(line) in timeless(err)
