@@ -76,6 +76,7 @@ class SingleUse:
             return await call_next(ctx)
         spending = self._spending
         opened = spending.opened(ctx.method, state)
+        OPENED.set(None)  # taken: whatever else this task does has nothing opened
         request = spending.covered(ctx.method, ctx.params)
         if request is None:
             return await call_next(ctx)

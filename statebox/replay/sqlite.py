@@ -114,12 +114,7 @@ class SQLiteGuard:
 
     async def _work(self, job: Callable[[_File, float], _T]) -> _T:
         def in_the_thread() -> _T:
-            try:
-                return job(self._open(), self._clock())
-            except (sqlite3.Error, OSError):
-                # The next job gets a new connection, so that what is mended needs no restart.
-                self._close()
-                raise
+            return job(self._open(), self._clock())
 
         try:
             async with asyncio.timeout(self.timeout):

@@ -120,6 +120,14 @@ async def test_beside_another_codec_nothing_passes(caplog: pytest.LogCaptureFixt
     chain = Chain(SingleUse(MemoryGuard()), other)
     token = await chain.token()
     assert await chain.refusal(context(state=token), caplog) == "malformed"
+    # Nor with what statebox's codec has opened before, in the same task.
+    ours = Chain(SingleUse(MemoryGuard()))
+    await ours(context(state=await ours.token()), Handler(DONE))
+    assert await chain.refusal(context(state=token), caplog) == "malformed"
+    other_state = await ours(context(), Handler(paused("another state")))
+    assert isinstance(other_state, dict)
+    ours.security.codec.unseal(other_state["requestState"])
+    assert await chain.refusal(context(state=token), caplog) == "malformed"
 
 
 async def test_with_remember_a_state_that_comes_again_gets_the_first_answer() -> None:

@@ -2,8 +2,9 @@
 
 The mutants of `statebox/checks.py` lie in `checks.toml`, and so on: a name that says what the
 library then no longer does, the text that stands in the file exactly once, and what takes its place.
-`tests/test_checks.py` has to notice, unless `tests` names another file; `only` narrows it down. A name
-that begins with a number is a check of the format's section 6.
+`tests/test_checks.py` has to notice, unless `tests` names another file; `only` narrows it down, and
+`file` names another file of the library. A name that begins with a number is a check of the
+format's section 6.
 """
 
 from __future__ import annotations
@@ -48,7 +49,6 @@ def read() -> list[Mutant]:
         for name, entry in entries.items():
             tests = entry.get("tests", f"tests/test_{path.stem}.py")
             only = ("-k", entry["only"]) if "only" in entry else ()
-            mutants.append(
-                Mutant(name, f"{path.stem}.py", entry["before"], entry["after"], (tests, *only))
-            )
+            file = entry.get("file", f"{path.stem}.py")
+            mutants.append(Mutant(name, file, entry["before"], entry["after"], (tests, *only)))
     return mutants

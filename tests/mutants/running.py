@@ -16,7 +16,8 @@ ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 300  # seconds; a mutant may make a loop endless
 _SETTINGS: Final = """[pytest]
 pythonpath = . cli
-addopts = --import-mode=importlib
+addopts = --import-mode=importlib -p anyio
+anyio_mode = auto
 consider_namespace_packages = true
 """
 
@@ -30,7 +31,7 @@ class Workbench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ignored = shutil.ignore_patterns("__pycache__", "mcp", "cli", "soak")
+        ignored = shutil.ignore_patterns("__pycache__", "cli")
         for name in ("statebox", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         (folder / "pytest.ini").write_text(_SETTINGS, "utf-8")
