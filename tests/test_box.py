@@ -26,6 +26,7 @@ from statebox import (
     OpenError,
     PrincipalError,
     Request,
+    RequestError,
     SealError,
     Statebox,
 )
@@ -178,6 +179,24 @@ def test_a_state_of_64_kilobytes_is_too_large(state: State) -> None:
     with pytest.raises(SealError, match="the cap is 65536") as caught:
         sealed(box(), state)
     assert (caught.value.code, caught.value.path) == ("too_large", None)
+
+
+def test_a_request_whose_target_is_too_long_for_a_token_is_not_sealed() -> None:
+    call = Request("resources/read", "file:///" + "x" * 65_536)
+    with pytest.raises(SealError) as caught:
+        box().seal("s", principal=None, request=call)
+    assert caught.value.code == "too_large"
+    with pytest.raises(RequestError):
+        box().open(sealed(box()), principal=None, request=call)
+
+
+def test_a_principal_of_any_length_makes_no_token_longer() -> None:
+    """A tag has 16 bytes, and so a client learns nothing of the name from the length."""
+    lengths = {
+        len(box().seal("s", principal=name, request=None))
+        for name in ("a", "x" * 1_000_000, ("i", "s", "c"), ["p"] * 1000)
+    }
+    assert len(lengths) == 1
 
 
 @each_alg
@@ -564,6 +583,20 @@ def test_forked_processes_share_keys_and_no_randomness(alg: str) -> None:
         assert child.exitcode == 0
     turns = [opened(here, token) for token in tokens]
     assert len({turn.flow for turn in turns}) == len({turn.token_id for turn in turns}) == 60
+
+
+class Text(str):
+    """What a framework hands over as text, as markupsafe and some settings libraries do."""
+
+    __slots__ = ()
+
+
+def test_a_token_in_a_kind_of_text_is_read_as_its_text() -> None:
+    token = sealed(box())
+    turn = opened(box(), Text(token))
+    assert (turn.state, turn.token_id) == ("s", opened(box(), token).token_id)
+    with pytest.raises(OpenError):
+        opened(box(), Text(token + " "))
 
 
 def test_any_object_for_a_token_raises_only_an_open_error() -> None:
