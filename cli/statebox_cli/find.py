@@ -140,8 +140,9 @@ def _in_string(text: str, path: str, call: Call | None, room: int) -> Iterator[F
     if path.rpartition(".")[2] in MEMBERS:
         kind = "JSON-RPC request" if call else "JSON-RPC response" if "result." in path else "JSON"
         yield Found(text, f"{path} of a {kind}".replace("a JSON", "JSON", kind == "JSON"), (), call)
-    elif room > 0 and (_TOKEN.search(text) or any(name in text for name in MEMBERS)):
-        yield from _labelled(path, _in_text(text, room - 1))
+    elif _TOKEN.search(text) or any(name in text for name in MEMBERS):
+        inside = _in_text(text, room - 1) if room > 0 else _in_words([text], 0)
+        yield from _labelled(path, inside)
 
 
 def call_of(message: object) -> Call | None:
@@ -217,6 +218,11 @@ def _in_line(lines: list[str], index: int, room: int) -> Iterator[Found]:
         if founds:
             yield from founds
             return
+    yield from _in_words(lines, index)
+
+
+def _in_words(lines: list[str], index: int) -> Iterator[Found]:
+    line = lines[index]
     matches = [(match[1], "a requestState") for match in _MEMBER.finditer(line)]
     matches = matches or [(match[0], "a token") for match in _TOKEN.finditer(line)]
     for text, what in matches:

@@ -55,12 +55,7 @@ _COLUMNS: Final = {
 
 @click.command(cls=Command, blank=BLANK, help=_HELP, short_help=_HELP.partition(":")[0] + ".")
 @click.argument("files", nargs=-1, metavar="FILE... | -")
-@click.option(
-    "--keyring",
-    envvar="STATEBOX_KEYRING",
-    metavar="SOURCE",
-    help="The keyring: a file, or file: env: cmd: redis:.  [env: STATEBOX_KEYRING]",
-)
+@options.keyring_option(required=False)
 @options.audience_option(required=False)
 @options.at_option
 @click.option("--show-tokens", is_flag=True, help="Print an example of each verdict.")

@@ -135,6 +135,17 @@ def test_a_token_that_a_mail_program_wrapped_is_joined() -> None:
     assert (found.text, found.damage) == (TOKEN, ("line wraps",))
 
 
+@pytest.mark.parametrize("depth", [1, 4, 5, 9])
+def test_json_in_strings_is_looked_through_and_beyond_some_depth_searched(depth: int) -> None:
+    text = message(TOKEN)
+    for _ in range(depth):
+        text = json.dumps({"body": text})
+    (found,) = find(text.encode())
+    assert found.text == TOKEN
+    # Only what was parsed gives the request to compare with.
+    assert (found.call is not None) == (depth <= 4)
+
+
 def test_the_same_token_is_found_once() -> None:
     assert found_in(f"{json.dumps(ANSWER)}\n{message(TOKEN)}\n") == [
         (TOKEN, "line 1: result.requestState of a JSON-RPC response")
