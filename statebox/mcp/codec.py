@@ -13,7 +13,13 @@ from collections.abc import Callable
 from typing import Any, final
 
 from mcp.server.context import ServerRequestContext
-from mcp.server.request_state import InvalidRequestState, RequestStateSecurity, compact_json
+from mcp.server.request_state import (
+    AESGCMRequestStateCodec,
+    InvalidRequestState,
+    RequestStateSecurity,
+    compact_json,
+)
+from mcp.server.request_state import authenticated_principal as sdk_principal
 
 from statebox.claims import token_id
 from statebox.envelope import IV_BYTES, from_text
@@ -21,8 +27,14 @@ from statebox.errors import MalformedTokenError, OpenError
 from statebox.events import Hook, Opened, Sealed, safe
 from statebox.keyring import Keyring
 from statebox.limits import DEFAULT_TTL, require_audience, require_ttl
+from statebox.mcp.cutover import SDK_KEY, SDKKeys, is_sdk_token, log_accepted, unseal
 from statebox.mcp.opened import OPENED, OpenedState
-from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
+from statebox.mcp.principal import (
+    REQUIRE,
+    PrincipalBinding,
+    PrincipalOption,
+    authenticated_principal,
+)
 from statebox.mcp.sdk_claims import decode_claims, encode_claims
 from statebox.reports import report_rejected
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
@@ -40,9 +52,15 @@ class StateboxCodec:
             else, for every claim is the SDK's.
         on_event: Called with an `Event` for every token sealed, opened or refused here. Here means
             as far as authentication: what the SDK finds in the claims is in the SDK's log alone.
+        accept_sdk_keys: The `keys=` of a deployment with the SDK's built-in codec, to be moved off:
+            its tokens are opened too. None: they are refused.
+
+    Raises:
+        TypeError, ValueError: An argument is of another type, or keys that the SDK does not take.
+        KeyringError: The source has no ring to give.
     """
 
-    __slots__ = ("_on_event", "_sealer")
+    __slots__ = ("_on_event", "_sdk", "_sealer")
 
     def __init__(
         self,
@@ -51,7 +69,9 @@ class StateboxCodec:
         max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
         clock: Callable[[], float] = time.time,
         on_event: Hook | None = None,
+        accept_sdk_keys: SDKKeys | None = None,
     ) -> None:
+        self._sdk = None if accept_sdk_keys is None else AESGCMRequestStateCodec(accept_sdk_keys)
         self._on_event = safe(on_event)
         self._sealer = Sealer(
             keyring, max_token_chars=max_token_chars, clock=clock, on_event=self._on_event
@@ -90,7 +110,10 @@ class StateboxCodec:
                 that caused it; the SDK logs that and keeps it from the wire.
         """
         try:
-            claims, message, key_id = self._open(token)
+            if self._sdk is not None and is_sdk_token(token):
+                claims, message, key_id = unseal(self._sdk, token), token.encode(), SDK_KEY
+            else:
+                claims, message, key_id = self._open(token)
         except OpenError as error:
             if self._on_event is not None:
                 self._on_event(report_rejected(error, self._sealer.clock(), token, None))
@@ -103,6 +126,8 @@ class StateboxCodec:
             lambda sealed: self._open(sealed)[0],
         )
         OPENED.set(opened)
+        if key_id == SDK_KEY:
+            log_accepted(opened.token_id)
         if self._on_event is not None:
             self._on_event(Opened(key_id=key_id, token_id=opened.token_id, size=len(token)))
         return claims
@@ -131,6 +156,7 @@ def request_state_security(
     max_token_chars: int = DEFAULT_MAX_TOKEN_CHARS,
     clock: Callable[[], float] = time.time,
     on_event: Hook | None = None,
+    accept_sdk_keys: SDKKeys | None = None,
 ) -> RequestStateSecurity:
     """Make the policy that `MCPServer` and `FastMCP` take as `request_state_security=`.
 
@@ -148,12 +174,17 @@ def request_state_security(
             clock of its own for the claims.
         on_event: Called with an `Event` for tokens, as for `StateboxCodec`, and for what happens
             to a keyring that is given by its address.
+        accept_sdk_keys: The `keys=` of a deployment with the SDK's built-in codec, to be moved off:
+            the flows that it began are finished here. The SDK checks its claims and ours alike, so
+            `audience` is what it was there (unless one was given, the name of the server), and
+            `principal` too (the default is the SDK's).
 
     Returns:
         The policy.
 
     Raises:
-        TypeError, ValueError: A configuration that cannot work, as a ttl over the ring's `max_ttl`.
+        TypeError, ValueError: A configuration that cannot work, as a ttl over the ring's `max_ttl`
+            or keys that the SDK does not take.
         KeyringError: The keyring cannot be read.
     """
     source = keyring
@@ -162,21 +193,35 @@ def request_state_security(
     ring = source if isinstance(source, Keyring) else source.current()
     return RequestStateSecurity(
         codec=StateboxCodec(
-            source, max_token_chars=max_token_chars, clock=clock, on_event=on_event
+            source,
+            max_token_chars=max_token_chars,
+            clock=clock,
+            on_event=on_event,
+            accept_sdk_keys=accept_sdk_keys,
         ),
         # The SDK has no longest lifetime of its own, and the ring's is what a rotation counts on.
         ttl=require_ttl(ttl, ring),
         audience=require_audience(audience).decode(),
-        bind_principal=_bind_principal(PrincipalBinding(principal)),
+        bind_principal=_bind_principal(principal),
     )
 
 
 def _bind_principal(
-    binding: PrincipalBinding,
+    option: PrincipalOption,
 ) -> Callable[[ServerRequestContext[Any, Any]], str | None]:
+    binding = PrincipalBinding(option)
+    by_the_sdk = option is authenticated_principal or option == REQUIRE
+
     def bind_principal(ctx: ServerRequestContext[Any, Any]) -> str | None:
         parts = binding.find(ctx)
-        # The SDK binds to one text. JSON keeps the parts' borders, as the native array does.
-        return None if parts is None else compact_json(parts)
+        if parts is None:
+            return None
+        # The SDK binds to one text. It is the text that the SDK would bind to by itself, so that a
+        # deployment can move off its codec; what the SDK does not have is marked by a first NUL.
+        if by_the_sdk:
+            return sdk_principal(ctx)
+        if len(parts) == 1 and not parts[0].startswith("\0"):
+            return parts[0]
+        return f"\0{compact_json(parts)}"
 
     return bind_principal
