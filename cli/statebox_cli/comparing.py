@@ -16,7 +16,7 @@ def audience(sealed_for: str | None, context: Context) -> Check:
     """Compare the audience of a token with that of the service."""
     sealed = "no audience" if sealed_for is None else f'"{printable(sealed_for)}"'
     if context.audience is None:
-        return Check("audience", "skipped", f"sealed for {sealed}; compare with --audience")
+        return not_compared("audience", f"sealed for {sealed}")
     if sealed_for == context.audience:
         return Check("audience", "pass", sealed)
     detail = f'sealed for {sealed}, this is "{printable(context.audience)}"'
@@ -58,7 +58,7 @@ def principal(
     parts = context.principal
     sealed = "bound to a principal" if bound else "bound to nobody"
     if not context.principal_known:
-        return Check("principal", "skipped", f"{sealed}; compare with --principal")
+        return not_compared("principal", sealed)
     if parts is None:
         if not bound:
             return Check("principal", "pass", f"{sealed}, presented by nobody")
@@ -87,7 +87,7 @@ def request(
     call = context.call
     bound = "bound to no request" if sealed is None else f"bound to {_shown(*sealed)}"
     if not context.call_known:
-        return Check("request", "skipped", f"{bound}; compare with --request")
+        return not_compared("request", bound)
     if sealed is None or call is None:
         if sealed is None and call is None:
             return Check("request", "pass", f"{bound}, presented with none")
@@ -101,6 +101,11 @@ def request(
     else:
         found = near.arguments(call, matches) or found
     return Check("request", "fail", found.message, "request", found.hint)
+
+
+def not_compared(name: str, detail: str) -> Check:
+    """Write down a check for which the person gave nothing to compare with."""
+    return Check(name, "skipped", f"{detail}; compare with --{name}", hint=f"--{name}")
 
 
 def target_of(call: Call) -> str:

@@ -44,7 +44,8 @@ class Check(NamedTuple):
         status: How it came out.
         detail: Both sides of what was compared, in a few words.
         code: The code of the error that a server raises where it failed.
-        hint: What to do, where more is known than the error's own hint says.
+        hint: What to do, where more is known than the error's own hint says; of a check that was
+            skipped, the option to give.
     """
 
     name: str

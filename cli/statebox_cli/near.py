@@ -6,9 +6,8 @@ Rings are called the first and the second, never by their source, which can hold
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from statebox.errors import AuthenticationError
 from statebox.keyring import Keyring
@@ -21,7 +20,6 @@ from statebox_cli.mend import mend
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _MOST_KIDS: Final = 4
 _MOST_PARTS: Final = 4
-_DATED_KID: Final = re.compile(r"(20[0-9]{2})([0-9]{2})([0-9]{2})-", re.ASCII)
 
 
 class Near(NamedTuple):
@@ -68,7 +66,7 @@ def unknown_key(header: Header | None, rings: Sequence[Keyring]) -> Near:
             "One kid is two keys in two rings: `statebox keys diff` compares them.",
         )
     return Near(
-        f"the token names {header.kid}{_dated(header.kid)}; this ring has {_kids(ring)}",
+        f"the token names {header.kid}; this ring has {_kids(ring)}",
         "Sealed by a replica with another ring, or under a key that was pruned: give the other "
         "ring as a second --keyring, or start the flow again.",
     )
@@ -112,7 +110,7 @@ def unauthentic(token: str, header: Header, key: Key, rings: Sequence[Keyring]) 
         if (
             other.alg == header.alg
             and other.kid != header.kid
-            and authenticate(token, other, header.kid)
+            and authenticate(token, other, header.kid) is not None
         ):
             return Near(
                 f"it was sealed with the secret that this ring calls {other.kid}, "
@@ -147,11 +145,9 @@ def principal(
 
 def arguments(call: Call, matches: Callable[[Call], bool]) -> Near | None:
     """Tell whether the arguments differ in a way that clients make them differ."""
-    given: object = call.params.get("arguments")
-    if not isinstance(given, dict) or not given:
+    given: dict[str, Any] = call.params.get("arguments") or {}
+    if not given:
         return None
-
-    given = cast("dict[str, Any]", given)
 
     def with_only(names: set[str]) -> Call:
         arguments = {name: given[name] for name in names}
@@ -174,9 +170,3 @@ def _kids(ring: Keyring) -> str:
     kids = [key.kid for key in reversed(list(ring))]
     more = len(kids) - _MOST_KIDS
     return ", ".join(kids[:_MOST_KIDS]) + (f" and {more} more" if more > 0 else "")
-
-
-def _dated(kid: str) -> str:
-    # `Key.generate` begins a kid with the day.
-    match = _DATED_KID.match(kid)
-    return f" (by its name made on {match[1]}-{match[2]}-{match[3]})" if match else ""

@@ -76,7 +76,7 @@ def _head(report: Report, found: Found) -> Iterator[str]:
 def _checks(report: Report) -> Iterator[str]:
     waiting: dict[str, list[str]] = {}
     for check in report.verdict.checks:
-        if check.status == "skipped" and ";" not in check.detail:
+        if check.status == "skipped" and check.hint is None:
             waiting.setdefault(check.detail, []).append(_title(check))
         else:
             yield from _check(check)
@@ -137,8 +137,9 @@ def _conclusion(report: Report) -> Iterator[str]:
         colour = "yellow"
     else:
         text, colour = "Accepted: every check that was made holds", "green"
-        asked = [check.name for check in report.verdict.checks if "; compare with" in check.detail]
-        text += f"; {', '.join(asked)} not compared, give their options." if asked else "."
+        skipped = [check for check in report.verdict.checks if check.status == "skipped"]
+        options = ", ".join(check.hint for check in skipped if check.hint)
+        text += f"; for the rest give {options}." if options else "."
     for line in textwrap.wrap(printable(text), WIDTH):
         yield styled(line, fg=colour, bold=True)
 
