@@ -323,7 +323,13 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     leftover = private(tmp_path / ".ring.0123456789abcdef.tmp")
     others = [
         private(tmp_path / name)
-        for name in (".ring.tmp", ".other.0123456789abcdef.tmp", "ring.0123456789abcdef.tmp")
+        for name in (
+            ".ring.tmp",
+            ".other.0123456789abcdef.tmp",
+            "ring.0123456789abcdef.tmp",
+            "my.ring.0123456789abcdef.tmp",
+            ".ring.0123456789abcdef.tmp.old",
+        )
     ]
     replace(tmp_path / "ring", b"new")
     assert not leftover.exists()

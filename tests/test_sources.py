@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -289,14 +290,31 @@ def test_a_slow_place_never_holds_up_who_seals() -> None:
     assert source.current() == TWO
 
 
+class TellingLock:
+    """A lock that lets a slow place go on as soon as somebody waits for it."""
+
+    place: SlowPlace
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.locked, self.release = self._lock.locked, self._lock.release
+
+    def acquire(self, *, blocking: bool = True, timeout: float = -1) -> bool:
+        if timeout > 0:
+            self.place.go.release()
+        return self._lock.acquire(blocking, timeout)
+
+
 def test_after_an_idle_time_a_slow_place_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ring that is hours old may seal under a key that has expired everywhere else."""
     monkeypatch.setattr(live, "PATIENCE", WAIT)
-    place, clock = SlowPlace(), Clock()
+    instead = SimpleNamespace(Lock=TellingLock, Thread=threading.Thread)
+    monkeypatch.setattr(live, "threading", instead)
+    TellingLock.place = place = SlowPlace()
+    clock = Clock()
     source = LiveSource(place, monotonic=clock)
     place.text = TWO.to_json()
     clock.now += 3600
-    place.go.release()
     assert source.current() == TWO
 
 
