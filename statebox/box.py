@@ -8,17 +8,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from copy import copy
-from typing import Self, Unpack, final
+from typing import TYPE_CHECKING, Self, Unpack, final
 
 from statebox.bindings import Principal, Request
 from statebox.cbor import State, UnsupportedValueError, encode_state
-from statebox.checks import check, request_cbor
+from statebox.checks import check, request_cbor, require_open_flow
 from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout
 from statebox.continuation import Continuation
 from statebox.envelope import IV_BYTES
 from statebox.errors import KeyringError, OpenError, SealError, leaving_no_frames
-from statebox.events import Hook, safe
 from statebox.keyring import Keyring
 from statebox.limits import (
     DEFAULT_LEEWAY,
@@ -31,9 +29,12 @@ from statebox.limits import (
     require_ttl,
     seconds,
 )
-from statebox.reports import report_opened, report_rejected, report_seal_failed, report_sealed
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
-from statebox.sources import Source, open_source
+
+# Imported where they are used: a server that has a ring and no hook starts without them.
+if TYPE_CHECKING:
+    from statebox.events import Hook
+    from statebox.sources import Source
 
 
 @final
@@ -86,7 +87,11 @@ class Statebox:
     ) -> None:
         self._audience = require_audience(audience)
         self._layout = Layout(self._audience)
-        self._on_event = safe(on_event)
+        self._on_event: Hook | None = None
+        if on_event is not None:
+            from statebox.events import safe
+
+            self._on_event = safe(on_event)
         self._sealer = Sealer(
             keyring, max_token_chars=max_token_chars, clock=clock, on_event=self._on_event
         )
@@ -120,6 +125,8 @@ class Statebox:
             TypeError, ValueError: A configuration that cannot work.
             KeyringError: There is no usable ring now.
         """
+        from statebox.sources import open_source
+
         ring = open_source(os.fspath(source), on_event=on_event)
         return cls(ring, audience=audience, on_event=on_event, **options)
 
@@ -132,6 +139,8 @@ class Statebox:
         Returns:
             A box whose tokens this one never opens, nor the reverse, and whose events nobody gets.
         """
+        from copy import copy
+
         other = copy(self)
         other._audience = audience = self._audience + b"\0" + purpose.encode()  # noqa: SLF001 - of this class
         other._layout = Layout(audience)  # noqa: SLF001
@@ -195,6 +204,8 @@ class Statebox:
             return self._seal(state, principal, request, after, ttl)
         except (SealError, KeyringError) as error:
             if self._on_event is not None:
+                from statebox.reports import report_seal_failed
+
                 self._on_event(report_seal_failed(error, after, request))
             raise
 
@@ -223,7 +234,7 @@ class Statebox:
         else:
             flow, round_ = bytes.fromhex(after.flow), after.round + 1
             deadline = after.deadline
-            self._require_open_flow(round_, deadline, now)
+            require_open_flow(round_, deadline, now, self._max_rounds)
         lifetime = self._ttl if ttl is None else self.require_ttl(ttl)
         # INVARIANT: no token outlives its flow, its key, or what a rotation waits for.
         expires_at = min(issued_at + min(lifetime, slot.max_ttl), deadline)
@@ -241,6 +252,8 @@ class Statebox:
         )
         token = sealer.seal(slot, payload, fresh[:IV_BYTES])
         if self._on_event is not None:
+            from statebox.reports import report_sealed
+
             self._on_event(report_sealed(token, slot.key.kid, flow, round_, request))
         return token
 
@@ -274,27 +287,17 @@ class Statebox:
             )
         except (OpenError, TypeError) as error:
             if self._on_event is not None and isinstance(error, OpenError):
+                from statebox.reports import report_rejected
+
                 self._on_event(report_rejected(error, now, token, request))
             # INVARIANT: nothing decrypted can be reached from it: the frames below hold the state.
             error.__context__ = None
             raise error.with_traceback(None) from None
         if self._on_event is not None:
+            from statebox.reports import report_opened
+
             self._on_event(report_opened(turn, now, token, request))
         return turn
-
-    def _require_open_flow(self, round_: int, deadline: int, now: float) -> None:
-        if round_ > self._max_rounds:
-            raise SealError(
-                "too_many_rounds",
-                f"this would be round {round_} of a flow, the cap is {self._max_rounds}",
-                hint="Look for a handler that asks without end, or raise max_rounds.",
-            )
-        if now >= deadline:
-            raise SealError(
-                "flow_expired",
-                f"the flow ended {int(now - deadline)} s ago",
-                hint="Start the flow again, or raise max_flow_age.",
-            )
 
 
 def _somebody(principal: Principal) -> Principal:

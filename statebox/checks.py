@@ -21,6 +21,7 @@ from statebox.errors import (
     MalformedTokenError,
     PrincipalError,
     RequestError,
+    SealError,
     TooManyRoundsError,
 )
 from statebox.sealer import Opened
@@ -92,6 +93,26 @@ def check(
     return Continuation(
         state, flow, round_, issued_at, expires_at, deadline, audience, slot.key.kid, message
     )
+
+
+def require_open_flow(round_: int, deadline: int, now: float, max_rounds: int) -> None:
+    """Check that a flow has a round left to seal, as opening would check it.
+
+    Raises:
+        SealError: `too_many_rounds` or `flow_expired`.
+    """
+    if round_ > max_rounds:
+        raise SealError(
+            "too_many_rounds",
+            f"this would be round {round_} of a flow, the cap is {max_rounds}",
+            hint="Look for a handler that asks without end, or raise max_rounds.",
+        )
+    if now >= deadline:
+        raise SealError(
+            "flow_expired",
+            f"the flow ended {int(now - deadline)} s ago",
+            hint="Start the flow again, or raise max_flow_age.",
+        )
 
 
 def request_cbor(request: Request) -> bytes:

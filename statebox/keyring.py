@@ -11,15 +11,12 @@ one change of one file is a whole rotation:
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, NoReturn, Self, cast, final
 
 from statebox.errors import KeyringError, leaving_no_frames
-from statebox.files import read_private
-from statebox.jwk import key_from_jwk
 from statebox.keys import A256GCM, Key
 
 Role = Literal["pending", "active", "verifying", "expired", "revoked"]
@@ -99,6 +96,8 @@ class Keyring:
             KeyringError: The file is missing, open to others, or not a keyring. The message
                 names the file, the hint the command that mends it.
         """
+        from statebox.files import read_private
+
         return cls.from_json(read_private(path), where=str(path))
 
     @classmethod
@@ -116,6 +115,8 @@ class Keyring:
         Raises:
             KeyringError: It is not JSON or not a ring. Nothing of the text is quoted.
         """
+        import json
+
         value: object = _NOT_JSON
         # The decoder's error holds the whole document: it is over before ours is raised.
         with suppress(ValueError, RecursionError):
@@ -144,6 +145,8 @@ class Keyring:
         Raises:
             KeyringError: It is not of this form, or the keys are no ring.
         """
+        from statebox.jwk import key_from_jwk
+
         if not isinstance(jwks, Mapping):
             raise KeyringError("a keyring is a JSON object with a list of keys")
         members = cast("Mapping[object, object]", jwks)
@@ -164,6 +167,8 @@ class Keyring:
 
     def to_json(self) -> str:
         """Write the ring as the text of a keyring file. The result holds every secret."""
+        import json
+
         return json.dumps(self.to_jwks(), indent=2) + "\n"
 
     def active(self, now: float) -> Key:

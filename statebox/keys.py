@@ -6,18 +6,15 @@ A `Key` is immutable. Its secret is asked for by name (`to_jwk`) and shows nowhe
 
 from __future__ import annotations
 
-import base64
 import hashlib
+import hmac
+import os
 import re
-import secrets
 import time
 from collections.abc import Container
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Self, final
+from typing import Any, Final, NamedTuple, NoReturn, Self, final
 
 import cbor2
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from statebox.errors import KeyringError, leaving_no_frames
 
@@ -27,12 +24,11 @@ ALGORITHMS: Final = (A256GCM, HS256)
 MIN_SECRET_BYTES: Final = 32
 TIME_LIMIT: Final = 1 << 40  # seconds; format.md §4 keeps every time below it
 
-_KID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"  # none is taken for another
+_KID_LETTERS: Final = "abcdefghijkmnpqrstuvwxyz23456789"  # 32, and none is taken for another
 _KID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Revocation:
+class Revocation(NamedTuple):
     """When and why a key was revoked (OpenID Federation's `revoked` member of a JWK).
 
     Attributes:
@@ -145,7 +141,7 @@ class Key:
         return cls(
             kid=kid,
             alg=alg,
-            secret=secrets.token_bytes(MIN_SECRET_BYTES),
+            secret=os.urandom(MIN_SECRET_BYTES),
             iat=moment,
             nbf=moment if nbf is None else nbf,
         )
@@ -156,6 +152,8 @@ class Key:
         Returns:
             A new map, ready for `json.dumps`. (Any: the members are of several types.)
         """
+        import base64
+
         jwk: dict[str, Any] = {
             "kty": "oct",
             "kid": self.kid,
@@ -213,6 +211,9 @@ class Key:
         Returns:
             HKDF-SHA256 of the secret (RFC 5869), with the purpose as its info.
         """
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
         info = cbor2.dumps(["statebox", 1, purpose])
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self._secret)
 
@@ -223,7 +224,7 @@ class Key:
 
     def same_secret(self, other: Key) -> bool:
         """Tell whether two keys hold one secret, in constant time."""
-        return secrets.compare_digest(
+        return hmac.compare_digest(
             hashlib.sha256(self._secret).digest(), hashlib.sha256(other._secret).digest()
         )
 
@@ -261,7 +262,7 @@ class Key:
 
 
 def _fresh_kid() -> str:
-    return "".join(secrets.choice(_KID_LETTERS) for _ in range(3))
+    return "".join(_KID_LETTERS[byte % len(_KID_LETTERS)] for byte in os.urandom(3))
 
 
 def require_kid(kid: object) -> str:

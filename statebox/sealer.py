@@ -5,11 +5,10 @@ Every kind of payload passes here, statebox's own and the SDK's, so there is one
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Final, NoReturn, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, cast, final
 
 from cryptography.hazmat.primitives.hmac import HMAC
 
@@ -33,12 +32,13 @@ from statebox.errors import (
     TokenTooLargeError,
     UnknownKeyError,
 )
-from statebox.events import Hook, KeyWearing
 from statebox.keyring import Keyring
 from statebox.keys import A256GCM, Key
-from statebox.sources import FixedSource, Source
 
-logger: Final = logging.getLogger("statebox.sealer")
+# Imported where they are used: a server that has a ring and no hook starts without them.
+if TYPE_CHECKING:
+    from statebox.events import Hook
+    from statebox.sources import Source
 
 _TEXT: Final = frozenset({str})
 
@@ -136,7 +136,7 @@ class Sealer:
         KeyringError: The source has no ring to give.
     """
 
-    __slots__ = ("_live", "_max_chars", "_on_event", "_source", "_table", "clock")
+    __slots__ = ("_max_chars", "_on_event", "_source", "_table", "clock")
 
     def __init__(
         self,
@@ -148,14 +148,14 @@ class Sealer:
     ) -> None:
         if type(max_token_chars) is not int or max_token_chars < _SMALLEST_CAP:
             raise ValueError(f"max_token_chars is a whole number of at least {_SMALLEST_CAP}")
-        if isinstance(keyring, Keyring):
-            keyring = FixedSource(keyring)
-        elif not (hasattr(keyring, "current") and hasattr(keyring, "reread")):
-            raise TypeError("keyring is a Keyring or a live source; for a path: from_source()")
-        self._source: Source = keyring
-        self._live = not isinstance(keyring, FixedSource)
+        self._source: Source | None = None
+        if not isinstance(keyring, Keyring):
+            if not (hasattr(keyring, "current") and hasattr(keyring, "reread")):
+                raise TypeError("keyring is a Keyring or a live source; for a path: from_source()")
+            self._source = keyring
+            keyring = keyring.current()
         self._max_chars = max_token_chars
-        self._table = _Table(keyring.current())
+        self._table = _Table(keyring)
         self._on_event = on_event
         self.clock = clock
 
@@ -220,7 +220,7 @@ class Sealer:
             raise TokenTooLargeError(
                 f"the token has {len(token)} characters, the cap is {self._max_chars}"
             )
-        table = self._look() if self._live else self._table
+        table = self._table if self._source is None else self._look()
         # 2 and 3: the text form, the frame, the header.
         try:
             message = from_text(token)
@@ -252,7 +252,12 @@ class Sealer:
                 f"key {kid} has sealed {MAX_USES} tokens, the most that AES-GCM allows",
                 hint="Run `statebox keys rotate`: a new key seals from then on.",
             )
+        import logging
+
+        from statebox.events import KeyWearing
+
         slot.alarm = MAX_USES + 1
+        logger = logging.getLogger("statebox.sealer")
         logger.warning("key %s has sealed %d tokens of %d; rotate it", kid, slot.uses, MAX_USES)
         if self._on_event is not None:
             self._on_event(KeyWearing(key_id=kid, uses=slot.uses, limit=MAX_USES))
@@ -263,9 +268,11 @@ class Sealer:
         raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
 
     def _look(self) -> _Table:
-        ring = self._source.current()
         # Read once: another thread may put the table of an older ring there in between.
         table = self._table
+        if self._source is None:
+            return table
+        ring = self._source.current()
         return table if table.ring is ring else self._replace(ring)
 
     def _find(self, message: bytes) -> Slot:
@@ -273,14 +280,13 @@ class Sealer:
         if start(frame.protected, encrypted=not frame.encrypted) in self._table.slots:
             raise ValueError("the frame and its header contradict each other")
         # Another replica may seal already under a key that this one has not read yet.
-        ring = self._source.reread()
-        table = self._table
-        if table.ring is not ring:
-            table = self._replace(ring)
-        slot = table.slots.get(start_of(message))
-        if slot is None:
-            raise UnknownKeyError("the ring has no key under the token's header")
-        return slot
+        if self._source is not None:
+            ring = self._source.reread()
+            table = self._table if self._table.ring is ring else self._replace(ring)
+            slot = table.slots.get(start_of(message))
+            if slot is not None:
+                return slot
+        raise UnknownKeyError("the ring has no key under the token's header")
 
 
 def _is_plain(principal: Principal) -> bool:
