@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, TypedDict, cast, final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.request_state import authenticated_principal as sdk_authenticated_principal
 from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
 from statebox.bindings import Request
@@ -30,6 +31,7 @@ from statebox.errors import (
     StateboxError,
 )
 from statebox.mcp.answers import fail, refuse
+from statebox.mcp.cutover import SDKKeys, SDKPrincipal, SDKState, SDKTokens, is_sdk_token
 from statebox.mcp.once import DEFAULT_WAIT, Once, SingleUseOption
 from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
 from statebox.replay import AnswerStore, ReplayGuard
@@ -46,6 +48,9 @@ class BoundaryOptions(TypedDict, total=False):
     single_use: SingleUseOption
     remember: AnswerStore | None
     wait: float
+    accept_sdk_keys: SDKKeys | None
+    sdk_audience: str | None
+    sdk_principal: SDKPrincipal
 
 
 @final
@@ -75,9 +80,16 @@ class StateboxBoundary:
             got lost, gets the first answer again. The handler still runs once, and a client that
             hangs up does not cancel it. The three guards are such stores too.
         wait: How long, in seconds, a state that comes again waits for the answer to the first.
+        accept_sdk_keys: The `keys=` of a deployment with the SDK's built-in codec, to be moved off:
+            the flows that it began are finished here. Its tokens are checked by the SDK, and the
+            next state of the flow is one of statebox's.
+        sdk_audience: The `audience=` that deployment had, or else the name of its server; "" for
+            tokens without one. None: the audience of the box; with `protect`, the server's name.
+        sdk_principal: The `bind_principal=` that it had.
 
     Raises:
-        TypeError, ValueError: An argument is of another type, or has no effect without another.
+        TypeError, ValueError: An argument is of another type, or has no effect without another;
+            keys that the SDK does not take.
     """
 
     def __init__(
@@ -90,6 +102,9 @@ class StateboxBoundary:
         single_use: SingleUseOption = None,
         remember: AnswerStore | None = None,
         wait: float = DEFAULT_WAIT,
+        accept_sdk_keys: SDKKeys | None = None,
+        sdk_audience: str | None = None,
+        sdk_principal: SDKPrincipal = sdk_authenticated_principal,
     ) -> None:
         # A wrong argument would otherwise fail in the first paused call, in production.
         if not isinstance(cast("object", box), Statebox):
@@ -111,6 +126,14 @@ class StateboxBoundary:
             raise ValueError(
                 "single_use= and remember= need a guard=, which tells first from again"
             )
+        self._sdk: SDKTokens | None = None
+        if accept_sdk_keys is not None:
+            audience = box.audience if sdk_audience is None else sdk_audience
+            self._sdk = SDKTokens(
+                accept_sdk_keys, audience=audience, principal=sdk_principal, on_event=box.on_event
+            )
+        elif sdk_audience is not None or sdk_principal is not sdk_authenticated_principal:
+            raise ValueError("sdk_audience= and sdk_principal= need accept_sdk_keys=")
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -135,7 +158,11 @@ class StateboxBoundary:
         token = None if ctx.params is None else ctx.params.get("requestState")
         if token is None:
             return self._sealed(await call_next(ctx), this_round, None)
-        turn = self._open(token, this_round)
+        turn: Continuation | SDKState
+        if self._sdk is not None and is_sdk_token(token):
+            turn = await self._open_sdk(self._sdk, ctx, token, this_round)
+        else:
+            turn = self._open(token, this_round)
         ctx = replace(ctx, params={**(ctx.params or {}), "requestState": turn.state})
 
         async def go_on() -> HandlerResult:
@@ -154,7 +181,7 @@ class StateboxBoundary:
         return await once.finish(turn, go_on) if answer is None else answer.give()
 
     def _sealed(
-        self, result: HandlerResult, this_round: _Round, turn: Continuation | None
+        self, result: HandlerResult, this_round: _Round, turn: Continuation | SDKState | None
     ) -> HandlerResult:
         if not is_input_required(result):
             return result
@@ -184,7 +211,17 @@ class StateboxBoundary:
             refuse(this_round.method, error)
         return turn
 
-    def _seal(self, state: object, this_round: _Round, turn: Continuation | None) -> str:
+    async def _open_sdk(
+        self, sdk: SDKTokens, ctx: ServerRequestContext[Any, Any], token: str, this_round: _Round
+    ) -> SDKState:
+        try:
+            # As with a token of ours, what cannot be told refuses the round before its handler runs.
+            request, _ = this_round.request, this_round.principal
+            return await sdk.open(ctx, token, request)
+        except StateboxError as error:
+            refuse(this_round.method, error)
+
+    def _seal(self, state: object, this_round: _Round, turn: Continuation | SDKState | None) -> str:
         try:
             # INVARIANT: a state leaves sealed or not at all, so what cannot be sealed is no result.
             if not isinstance(state, str):
@@ -198,7 +235,8 @@ class StateboxBoundary:
                 state,
                 principal=this_round.principal,
                 request=request,
-                after=turn,
+                # A state of the SDK's is of no flow: one begins with the first state of ours.
+                after=turn if isinstance(turn, Continuation) else None,
                 ttl=self._ttl_of(request),
             )
         except StateboxError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,9 +24,12 @@ from mcp.server.request_state import (
 )
 from mcp.shared.exceptions import MCPError
 
+from statebox.bindings import Request
 from statebox.claims import token_id
-from statebox.errors import AuthenticationError, ClaimError
+from statebox.errors import AuthenticationError, ClaimError, OpenError
+from statebox.events import Hook, Opened
 from statebox.mcp.answers import logger
+from statebox.reports import report_rejected
 
 SDKKeys: TypeAlias = Sequence[bytes | bytearray | str]
 """What the SDK's `RequestStateSecurity` takes as `keys=`."""
@@ -108,24 +112,31 @@ class SDKTokens:
         keys: The old deployment's `keys=`.
         audience: Its `audience=`, or else the name of its server; "" for tokens without one.
         principal: Its `bind_principal=`.
+        on_event: Called with `Opened` and `Rejected`; must not raise.
 
     Raises:
         TypeError, ValueError: Keys that the SDK does not take.
     """
 
-    __slots__ = ("_boundary", "_codec")
+    __slots__ = ("_boundary", "_codec", "_on_event")
 
-    def __init__(self, keys: SDKKeys, *, audience: str, principal: SDKPrincipal) -> None:
+    def __init__(
+        self, keys: SDKKeys, *, audience: str, principal: SDKPrincipal, on_event: Hook | None
+    ) -> None:
         security = RequestStateSecurity(keys=keys, bind_principal=principal)
         self._codec = security.codec
         self._boundary = RequestStateBoundary(security, default_audience=audience or None)
+        self._on_event = on_event
 
-    async def open(self, ctx: ServerRequestContext[Any, Any], token: str) -> SDKState:
+    async def open(
+        self, ctx: ServerRequestContext[Any, Any], token: str, request: Request
+    ) -> SDKState:
         """Open a token.
 
         Args:
             ctx: The context, as it came, of the request that carries the token as its state.
             token: The token.
+            request: That request, for the events.
 
         Returns:
             The state.
@@ -134,8 +145,27 @@ class SDKTokens:
             AuthenticationError: No key opens it.
             ClaimError: The SDK refused it, and has logged the reason.
         """
+        try:
+            turn = await self._open(ctx, token)
+        except OpenError as error:
+            if self._on_event is not None:
+                self._on_event(report_rejected(error, time.time(), token, request))
+            raise
+        log_accepted(turn.token_id, ctx.method)
+        if self._on_event is not None:
+            opened = Opened(
+                key_id=turn.key_id,
+                token_id=turn.token_id,
+                size=len(token),
+                age=time.time() - turn.issued_at,
+                method=request.method,
+                target=request.target,
+            )
+            self._on_event(opened)
+        return turn
+
+    async def _open(self, ctx: ServerRequestContext[Any, Any], token: str) -> SDKState:
         claims = unseal(self._codec, token)
-        name = sdk_token_id(token)
         states: list[str] = []
 
         async def keep(opened: ServerRequestContext[Any, Any]) -> HandlerResult:
@@ -151,8 +181,9 @@ class SDKTokens:
                 "the SDK refuses its token",
                 hint="The line of mcp.server.request_state before this one has the reason.",
             )
-            error.token_id = name
+            error.token_id = sdk_token_id(token)
             raise error
-        log_accepted(name, ctx.method)
         times: dict[str, float] = json.loads(claims)
-        return SDKState(states[0], name, math.floor(times["iat"]), math.ceil(times["exp"]))
+        return SDKState(
+            states[0], sdk_token_id(token), math.floor(times["iat"]), math.ceil(times["exp"])
+        )

@@ -32,8 +32,8 @@ def protect(
     Args:
         server: An `MCPServer`, or a low-level `Server`.
         box: Seals and opens.
-        options: `principal`, `ttl`, `guard`, `single_use`, `remember` and `wait`, as for
-            `StateboxBoundary`.
+        options: `principal`, `ttl`, `guard`, `single_use`, `remember`, `wait`, `accept_sdk_keys`,
+            `sdk_audience` and `sdk_principal`, as for `StateboxBoundary`.
 
     Raises:
         TypeError: The server is of another kind. A `FastMCP` takes the codec instead, as
@@ -41,10 +41,12 @@ def protect(
         ValueError: The server has a StateboxBoundary already, or its own boundary is not there
             exactly once.
     """
-    boundary = StateboxBoundary(box, **options)
     # The declared types are a promise that a FastMCP without a type checker breaks.
     if not isinstance(cast("object", server), MCPServer | Server):
         raise TypeError(_unsupported(server))
+    if options.get("accept_sdk_keys") is not None and options.get("sdk_audience") is None:
+        options["sdk_audience"] = server.name  # as the SDK has it, unless it was given another
+    boundary = StateboxBoundary(box, **options)
     chain = server.middleware
     if any(isinstance(middleware, StateboxBoundary) for middleware in chain):
         raise ValueError(
