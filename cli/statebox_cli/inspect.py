@@ -68,6 +68,8 @@ BLANK: Final[dict[str, object]] = {
     type=options.duration,
     default=DEFAULT_LEEWAY,
     metavar="DURATION",
+    envvar="STATEBOX_LEEWAY",
+    show_envvar=True,
     help="The server's, where not 60s.",
 )
 @click.option(
@@ -75,6 +77,8 @@ BLANK: Final[dict[str, object]] = {
     type=click.IntRange(1, MAX_ROUND),
     default=DEFAULT_MAX_ROUNDS,
     metavar="N",
+    envvar="STATEBOX_MAX_ROUNDS",
+    show_envvar=True,
     help="The server's, where not 32.",
 )
 @click.option(
@@ -82,6 +86,8 @@ BLANK: Final[dict[str, object]] = {
     type=click.IntRange(256),
     default=DEFAULT_MAX_TOKEN_CHARS,
     metavar="N",
+    envvar="STATEBOX_MAX_TOKEN_CHARS",
+    show_envvar=True,
     help="The server's, where not 65536.",
 )
 @click.option(

@@ -91,7 +91,8 @@ def keyring_option(*, required: bool) -> Callable[[_F], _F]:
         envvar="STATEBOX_KEYRING",
         required=required,
         metavar="SOURCE",
-        help="The keyring: a file, or file: env: cmd: redis:.  [env: STATEBOX_KEYRING]",
+        show_envvar=True,
+        help="The keyring: a file, or file: env: cmd: redis:.",
     )
 
 
@@ -112,7 +113,7 @@ def keyrings_option(function: _F) -> _F:
         metavar="SOURCE",
         callback=from_environment,
         help="The keyring: a file, or file: env: cmd: redis:. Given twice, the second is "
-        "compared with the first.  [env: STATEBOX_KEYRING]",
+        "compared with the first.  [env var: STATEBOX_KEYRING]",
     )(function)
 
 
@@ -123,7 +124,8 @@ def audience_option(*, required: bool) -> Callable[[_F], _F]:
         envvar="STATEBOX_AUDIENCE",
         required=required,
         metavar="NAME",
-        help="The service the token is for.  [env: STATEBOX_AUDIENCE]",
+        show_envvar=True,
+        help="The service the token is for.",
     )
 
 

@@ -41,14 +41,18 @@ Examples:
     type=options.duration,
     default=DEFAULT_TTL,
     metavar="DURATION",
-    help="How long the token lives.  [10m]",
+    envvar="STATEBOX_TTL",
+    show_envvar=True,
+    help="How long the token lives, where not 10m.",
 )
 @click.option(
     "--max-flow-age",
     type=options.duration,
     default=DEFAULT_MAX_FLOW_AGE,
     metavar="DURATION",
-    help="How long a new flow may take.  [1h]",
+    envvar="STATEBOX_MAX_FLOW_AGE",
+    show_envvar=True,
+    help="How long a new flow may take, where not 1h.",
 )
 @options.at_option
 @options.json_option

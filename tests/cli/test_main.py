@@ -129,7 +129,10 @@ def test_the_shell_completes_commands_and_options() -> None:
     [
         (["inspect", "--bogus"], "no such option '--bogus'"),
         (["bogus"], "no such command 'bogus'"),
-        (["seal", "--ttl", "soon"], "invalid value for '--ttl': that is not a duration"),
+        (
+            ["seal", "--ttl", "soon"],
+            "invalid value for '--ttl' (env var: 'STATEBOX_TTL'): that is not",
+        ),
         (["inspect", "x", "--at", "noon"], "invalid value for '--at': that is not a time"),
         (["scan", "missing.log"], "missing.log cannot be read: No such file or directory"),
         (["inspect", "missing.json"], "there is no file missing.json"),

@@ -177,5 +177,10 @@ def test_variables_stand_for_options(desk: Desk) -> None:
     token = run("seal", stdin="1", env=environment).out
     assert run("open", stdin=token, env=environment).out == "1\n"
     assert run("inspect", "-", stdin=token, env=environment).out.count("pass") > 8
+    lived = run("seal", "--json", stdin="1", env=environment | {"STATEBOX_TTL": "7s"}).json["token"]
+    told = run("open", "--json", stdin=lived, env=environment).json
+    assert told["expires_at"] - told["issued_at"] == 7
+    strict = environment | {"STATEBOX_MAX_TOKEN_CHARS": "256"}
+    assert run("inspect", "sb1." + "A" * 300, env=strict).code == 3
     elsewhere = run("open", "--audience", "refunds", stdin=token, env=environment)
     assert elsewhere.code == 7
