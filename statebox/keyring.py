@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final, Literal, NoReturn, Self, cast, final
 
 from statebox.errors import KeyringError, leaving_no_frames
@@ -23,7 +22,6 @@ Role = Literal["pending", "active", "verifying", "expired", "revoked"]
 
 DEFAULT_MAX_TTL: Final = 3600  # seconds
 _MAX_TTL_LIMIT: Final = 366 * 86400
-_NOT_JSON: Final = object()
 
 
 @final
@@ -117,15 +115,14 @@ class Keyring:
         """
         import json
 
-        value: object = _NOT_JSON
-        # The decoder's error holds the whole document: it is over before ours is raised.
-        with suppress(ValueError, RecursionError):
-            value = json.loads(text, object_pairs_hook=_without_duplicates)
-        if value is _NOT_JSON:
+        try:
+            value: object = json.loads(text, object_pairs_hook=_without_duplicates)
+        except (ValueError, RecursionError):
+            # The decoder's error holds the whole document; leaving_no_frames lets go of it.
             raise KeyringError(
                 f"{where} is not JSON",
                 hint="A keyring is a JWK Set, as `statebox keys init` writes it.",
-            )
+            ) from None
         try:
             return cls.from_jwks(value)
         except KeyringError as error:
