@@ -186,7 +186,7 @@ def _age(ring: Keyring, now: float, limits: Limits) -> Finding:
 def _successor(ring: Keyring, now: float, limits: Limits) -> Finding:
     until = now + limits.within
     for gap in spans(ring):
-        if gap.key is None and now < gap.start <= until:
+        if gap.kid is None and now < gap.start <= until:
             detail = f"no key seals from {both(gap.start, now)}"
             return Finding("successor", "fail", detail, "refused")
     return Finding("successor", "pass", f"some key seals at all times until {both(until, now)}")

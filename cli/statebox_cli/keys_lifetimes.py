@@ -24,12 +24,12 @@ class Span(NamedTuple):
     Attributes:
         start: Seconds since 1970.
         end: Seconds since 1970; infinity while no date ends it.
-        key: The key; None: the ring has no active key then.
+        kid: The key; None: the ring has no active key then.
     """
 
     start: float
     end: float
-    key: Key | None
+    kid: str | None
 
 
 class Loss(NamedTuple):
@@ -53,8 +53,9 @@ def spans(ring: Keyring) -> tuple[Span, ...]:
     """
     dates = sorted({key.nbf for key in ring} | {key.exp for key in ring if key.exp is not None})
     ends = [*dates[1:], math.inf]
-    pairs = zip(dates, ends, strict=True)
-    return tuple(Span(start, end, active(ring, start)) for start, end in pairs)
+    sealing = (active(ring, start) for start in dates)
+    kids = (None if key is None else key.kid for key in sealing)
+    return tuple(map(Span, dates, ends, kids))
 
 
 def active(ring: Keyring, now: float) -> Key | None:
@@ -67,7 +68,7 @@ def active(ring: Keyring, now: float) -> Key | None:
 
 def sealing(ring: Keyring, key: Key) -> tuple[float, float] | None:
     """Tell from when and until when a key seals: infinity for no end, None for not at all."""
-    own = [span for span in spans(ring) if span.key is key]
+    own = [span for span in spans(ring) if span.kid == key.kid]
     return (own[0].start, own[-1].end) if own else None
 
 
@@ -86,7 +87,9 @@ def live_until(ring: Keyring, key: Key, now: float) -> float | None:
         return None
     # On a replica whose clock is ahead, a pending key has perhaps begun.
     sealed = [
-        min(span.end, now) for span in spans(ring) if span.key is key and span.start <= now + LEEWAY
+        min(span.end, now)
+        for span in spans(ring)
+        if span.kid == key.kid and span.start <= now + LEEWAY
     ]
     until = max(sealed, default=-math.inf) + ring.max_ttl + LEEWAY
     return until if until > now else None

@@ -179,7 +179,7 @@ def _timeline(ring: Keyring, now: float) -> Text:
         bar = [" "] * _BAR
         _fill(bar, column(-math.inf if key.iat is None else key.iat), column(_last(key)), opens)
         for reign in spans(ring):
-            if reign.key is key:
+            if reign.kid == key.kid:
                 _fill(bar, column(reign.start), column(reign.end), seals)
         label = key.kid if len(key.kid) < _LABEL else f"{key.kid[: _LABEL - 3]}.."
         text.append(f"{label:{_LABEL}}")

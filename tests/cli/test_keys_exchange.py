@@ -9,7 +9,7 @@ import jwt
 import pytest
 from joserfc.jwk import OctKey
 
-from statebox import Keyring
+from statebox import Keyring, KeyringError
 from statebox_cli.keys_exchange import check_with_pyjwt
 from tests.cli.keys_commands import Keys, kids, put
 from tests.cli.keys_commands import clock as clock  # noqa: PLC0414 - fixtures
@@ -178,14 +178,19 @@ def test_import_shows_beforehand_and_writes_nothing_then(keys: Keys, path: Path)
     assert not path.exists()
 
 
-def test_a_key_that_pyjwt_reads_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reads", [bytes(32), "text", None])
+def test_a_key_that_pyjwt_reads_otherwise_is_refused(
+    reads: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Other:
         def __init__(self, _jwk: object, algorithm: str) -> None:
             assert algorithm == "HS256"
-            self.key = bytes(32)
+            if reads is None:
+                raise jwt.InvalidKeyError
+            self.key = reads
 
     monkeypatch.setattr(jwt, "PyJWK", Other)
-    with pytest.raises(Exception, match="PyJWT does not read the same key"):
+    with pytest.raises(KeyringError, match="PyJWT does not read the same key"):
         check_with_pyjwt(jwk())
 
 
