@@ -47,7 +47,7 @@ bench: $(TOOLS) ## speed and size beside the bare primitives and other libraries
 bench-smoke: $(TOOLS) ## every benchmark once, unmeasured
 	$(BIN)/pytest tests/test_benchmarks.py
 
-soak: $(TOOLS) ## rotate under eight replicas and kill 200 rotations, in real time: about 10 minutes
+soak: $(TOOLS) ## rotate under eight replicas and kill 200 rotations, in real time: some minutes
 	$(BIN)/python -m tests.soak.rotation
 	$(BIN)/python -m tests.soak.killing --command
 

@@ -402,6 +402,20 @@ def test_a_forked_worker_goes_on_reading_although_a_reader_was_not_forked_with_i
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+def test_a_lock_that_is_held_in_another_process_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place, clock = SlowPlace(), Clock()
+    source = LiveSource(place, monotonic=clock)
+    clock.now += 10
+    source.current()
+    place.begun.get(timeout=WAIT)  # a thread reads, and holds the lock
+    monkeypatch.setattr(os, "getpid", int)
+    source.current()
+    place.begun.get(timeout=WAIT)
+    place.go.release(2)
+
+
 def test_a_box_follows_its_source_and_tells_one_hook_of_both(tmp_path: Path) -> None:
     path = tmp_path / "ring.json"
     path.write_text(ring().to_json())

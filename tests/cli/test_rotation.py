@@ -261,6 +261,20 @@ def test_a_change_that_takes_away_a_live_token_is_told() -> None:
     assert losses(early, early, NOW) == []
 
 
+def test_going_back_to_a_key_leaves_no_clock_with_one_that_was_taken_over_from_long_ago() -> None:
+    before = rings(
+        key("first", nbf=NOW - 9000, exp=NOW + 300),
+        key("old", nbf=NOW - 5000, exp=NOW + 9000),
+        key("new", nbf=NOW - 10),
+    )
+    back = rotation.promoted(before, of(before, "old"), NOW)
+    # Half a minute behind, neither of the two has begun: there the first would seal again.
+    assert active(back, NOW - 30) == of(back, "first")
+    assert outage(before, back, NOW)
+    assert not outage(before, before, NOW)
+    assert not outage(before, rotation.promoted(before, of(before, "old"), NOW + 60), NOW + 60)
+
+
 def test_a_ring_that_is_read_again_is_judged_as_before() -> None:
     """What is remembered of one ring is also true of its equals, whose keys are other objects."""
     for _ in range(2):
