@@ -146,9 +146,7 @@ async def test_a_token_under_another_key_is_refused(
     assert await refused(after(box), ctx, caplog) == [("statebox.mcp", "authentication")]
 
 
-@pytest.mark.parametrize(
-    "text", ["v1.", "v1.AAAA", "v1.%%%", "v1.é", "v1.\ud800", "v1." + "A" * 99]
-)
+@pytest.mark.parametrize("text", ["v1.", "v1.%%%", "v1.é", "v1.\ud800", "v1. "], ids=ascii)
 async def test_text_that_is_no_token_is_refused(
     box: Statebox, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:

@@ -10,6 +10,7 @@ from mcp.server import MCPServer, Server, ServerRequestContext
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context
+from mcp.server.request_state import RequestStateSecurity
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -36,7 +37,7 @@ _SCHEMA: dict[str, Any] = {
     "properties": {"order": {"type": "string"}},
     "required": ["order"],
 }
-_AUTH = AuthSettings(
+AUTH = AuthSettings(
     issuer_url=AnyHttpUrl(ISSUER),
     resource_server_url=AnyHttpUrl("http://127.0.0.1/mcp"),
     validate_token_resource=False,
@@ -90,34 +91,38 @@ def low_level_server() -> Server[Any]:
 def codec(keyring: str) -> Starlette:
     """An MCPServer with statebox as the SDK's codec."""
     security = request_state_security(f"file:{keyring}", audience=AUDIENCE)
-    server = mcp_server(token_verifier=Users(), auth=_AUTH, request_state_security=security)
+    server = mcp_server(token_verifier=Users(), auth=AUTH, request_state_security=security)
     return server.streamable_http_app()
 
 
 def protected(keyring: str) -> Starlette:
     """An MCPServer whose boundary is statebox's."""
-    server = mcp_server(token_verifier=Users(), auth=_AUTH)
+    server = mcp_server(token_verifier=Users(), auth=AUTH)
     protect(server, _box(keyring))
     return server.streamable_http_app()
 
 
-def fastmcp(keyring: str) -> Starlette:
-    """A FastMCP with statebox as the SDK's codec."""
+def fastmcp_server(security: RequestStateSecurity) -> FastMCP[Any]:
+    """A FastMCP with the refund tool, and with the users of the others."""
     tokens: dict[str, dict[str, Any]] = {
         token: {"client_id": "app", "sub": user, "iss": ISSUER, "scopes": []}
         for token, user in USERS.items()
     }
-    server = FastMCP(
-        "refunds",
-        auth=StaticTokenVerifier(tokens),
-        request_state_security=request_state_security(keyring, audience=AUDIENCE),
-        middleware=[SealedStateOnly()],
+    server = FastMCP[Any](
+        "refunds", auth=StaticTokenVerifier(tokens), request_state_security=security
     )
 
     async def refund_tool(order: str, ctx: FastMCPContext) -> str | InputRequiredResult:
         return refund(order, ctx.request_state, ctx.input_responses)
 
     server.tool(refund_tool, name="refund")
+    return server
+
+
+def fastmcp(keyring: str) -> Starlette:
+    """A FastMCP with statebox as the SDK's codec."""
+    server = fastmcp_server(request_state_security(keyring, audience=AUDIENCE))
+    server.add_middleware(SealedStateOnly())
     return server.http_app()
 
 
@@ -125,7 +130,7 @@ def lowlevel(keyring: str) -> Starlette:
     """A low-level Server with statebox's boundary in its middleware."""
     server = low_level_server()
     server.middleware.append(StateboxBoundary(_box(keyring)))
-    return server.streamable_http_app(auth=_AUTH, token_verifier=Users())
+    return server.streamable_http_app(auth=AUTH, token_verifier=Users())
 
 
 KINDS: dict[str, Callable[[str], Starlette]] = {
