@@ -9,7 +9,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Generator
@@ -153,7 +152,7 @@ class PrivateFile:
         Raises:
             KeyringError: The folder or the disk refused; the old file is then as it was.
         """
-        temporary = f".{self._path.name}.{secrets.token_hex(8)}.tmp"
+        temporary = f".{self._path.name}.{os.urandom(8).hex()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             old = self._status()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from statebox.errors import KeyringError, leaving_no_frames
 from statebox.events import Hook
-from statebox.sources.command import CommandReader
 from statebox.sources.environment import EnvironmentReader
 from statebox.sources.file import FileReader
 from statebox.sources.live import LiveSource
-from statebox.sources.redis import RedisReader
 
-AnyReader = FileReader | EnvironmentReader | CommandReader | RedisReader
+# Imported where they are used: most rings lie in a file, and these two bring much along.
+if TYPE_CHECKING:
+    from statebox.sources.command import CommandReader
+    from statebox.sources.redis import RedisReader
+
+AnyReader: TypeAlias = "FileReader | EnvironmentReader | CommandReader | RedisReader"
 
 _KIND: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 
@@ -42,8 +45,12 @@ def reader_of(address: str, *, timeout: float | None = None) -> AnyReader:
     if kind == "env":
         return EnvironmentReader(rest)
     if kind == "cmd":
+        from statebox.sources.command import CommandReader
+
         return CommandReader(rest) if timeout is None else CommandReader(rest, timeout=timeout)
     if kind in ("redis", "rediss"):
+        from statebox.sources.redis import RedisReader
+
         return RedisReader(address) if timeout is None else RedisReader(address, timeout=timeout)
     # Not quoted: what was meant for another option may be a secret.
     raise KeyringError(
