@@ -6,7 +6,6 @@ Knows nothing of keys; `keyring` and `sources` know nothing of file modes.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -229,6 +228,8 @@ def _require_trusted(shown: str, target: Path, links: list[int], owner: int) -> 
 
 
 def _acquire(shown: str, lock: int, timeout: float) -> None:
+    import fcntl  # a server only reads, also where there is no such module
+
     until = time.monotonic() + timeout
     while True:
         try:
