@@ -135,7 +135,9 @@ def outage(before: Keyring, after: Keyring, now: float) -> bool:
         key = active(after, clock)
         if key is None and active(before, clock) is not None:
             return True
-        if key is not None and key is not meant and before.get(key.kid) and key.kid not in sealed:
+        # One that begins after now is meant to: it takes over, only not in this very second.
+        comes_back = key is not None and key.nbf <= now and key is not meant
+        if key is not None and comes_back and before.get(key.kid) and key.kid not in sealed:
             return True
     return False
 

@@ -275,6 +275,13 @@ def test_going_back_to_a_key_leaves_no_clock_with_one_that_was_taken_over_from_l
     assert not outage(before, rotation.promoted(before, of(before, "old"), NOW + 60), NOW + 60)
 
 
+def test_going_back_in_the_second_of_a_rotation_is_no_outage() -> None:
+    before = rings(key("old"), key("middle", nbf=NOW - 900), key("new", nbf=NOW))
+    back = rotation.promoted(before, of(before, "old"), NOW)
+    assert of(back, "old").nbf == NOW + 1
+    assert not outage(before, back, NOW)
+
+
 def test_a_ring_that_is_read_again_is_judged_as_before() -> None:
     """What is remembered of one ring is also true of its equals, whose keys are other objects."""
     for _ in range(2):
