@@ -117,7 +117,9 @@ class StateboxCodec:
         except OpenError as error:
             if self._on_event is not None:
                 self._on_event(report_rejected(error, self._sealer.clock(), token, None))
-            raise InvalidRequestState(error.code) from error
+            # INVARIANT: nothing decrypted can be reached from it, as in Statebox.open.
+            error.__context__ = None
+            raise InvalidRequestState(error.code) from error.with_traceback(None)
         opened = OpenedState(
             claims,
             message,

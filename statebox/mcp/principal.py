@@ -91,11 +91,15 @@ class PrincipalBinding:
         """
         if self._find is None:
             return None
+        principal: object = None
+        place: str | None = None
         try:
-            principal: object = self._find(ctx)
+            principal = self._find(ctx)
         except Exception as error:  # noqa: BLE001 - deny on error: a callable that raises refuses the round
-            # `from None`: what the callable said may hold the principal.
-            raise _unknown(f"the principal callable raised {_place(error)}") from None
+            place = _place(error)
+        if place is not None:
+            # Raised out here: what the callable said may hold the principal, and is no context.
+            raise _unknown(f"the principal callable raised {place}")
         if principal is None:
             if self._required:
                 raise PrincipalError(

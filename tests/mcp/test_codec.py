@@ -211,3 +211,14 @@ def test_by_default_a_policy_asks_the_sdk_who_it_is(ring: Keyring) -> None:
     assert security.bind_principal is not None
     assert authenticated_principal(context()) is None
     assert security.bind_principal(context()) is None
+
+
+def test_nothing_decrypted_is_reachable_from_a_refusal() -> None:
+    """A native token under the same ring is authentic, so the codec has decrypted it."""
+    ring = Keyring.generate()
+    token = Statebox(ring, audience="billing").seal("sentinel-state", principal=None, request=None)
+    with pytest.raises(InvalidRequestState) as caught:
+        StateboxCodec(ring).unseal(token)
+    cause = caught.value.__cause__
+    assert cause is not None
+    assert (cause.__traceback__, cause.__cause__, cause.__context__) == (None, None, None)

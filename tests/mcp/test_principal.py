@@ -102,6 +102,7 @@ def test_a_callable_that_raises_is_refused_without_a_word_of_what_it_said() -> N
     ) as caught:
         PrincipalBinding(principal).find(context())
     assert "alice" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
 
 
 def test_an_interruption_is_not_swallowed() -> None:
