@@ -111,19 +111,21 @@ class PrincipalBinding:
 
 
 def _parts(principal: object) -> tuple[str, ...]:
+    if type(principal) is str and principal:  # the commonest answer
+        return (principal,)
     # The declared type is a promise that a user's callable may break.
     if isinstance(principal, str):
         principal = (principal,)
     if not isinstance(principal, list | tuple):
         raise _unknown(f"the principal callable gave a {type(principal).__name__}")
     parts = cast("list[object] | tuple[object, ...]", principal)
-    texts = tuple(part for part in parts if isinstance(part, str))
+    texts = [part for part in parts if isinstance(part, str)]
     if len(texts) != len(parts):
         raise _unknown("the principal callable gave a part that is not text")
     # INVARIANT: nobody is None. An empty name would be one principal that all nameless share.
     if not any(texts):
         raise _unknown("the principal callable gave an empty name; None binds to nobody")
-    return texts
+    return tuple(texts)
 
 
 def _unknown(problem: str) -> PrincipalError:

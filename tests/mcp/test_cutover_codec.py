@@ -26,7 +26,7 @@ from tests.mcp.rounds import STATE, Handler, context, paused
 
 KEY = "the secret of the old deployment, long enough"
 OTHER_KEY = "another secret that is as long as it has to be"
-CLAIMS = b'{"the claims":"of the SDK"}'
+CLAIMS = b'{"v":1,"s":"the claims of the SDK"}'
 Context = ServerRequestContext[Any, Any]
 
 
