@@ -138,6 +138,9 @@ def test_what_the_sdk_can_say_is_said_compactly_and_comes_back(changed: dict[str
         claims().replace(b"1790000000.1234567", b"1790000000.12345670"),
         claims().replace(b"1790000000.1234567", b"01790000000"),
         claims().replace(b"1790000000.1234567", b"1.7900000001234567e9"),
+        claims().replace(b".1234567", b".12345670"),  # of both times
+        claims().replace(b".1234567", b"."),
+        claims().replace(b".1234567", b".e0"),
         claims().replace(b"1790000000.1234567", b"NaN"),
         claims().replace(b"1790000000.1234567", b"1e999"),
         json.dumps(dict(reversed(CLAIMS.items())), separators=(",", ":")).encode(),
@@ -223,6 +226,24 @@ def test_any_claims_come_back_byte_for_byte(given_claims: bytes) -> None:
 @given(sdk_claims)
 def test_any_claims_become_the_bytes_that_parsers_make_of_them(given_claims: bytes) -> None:
     assert encode_claims(given_claims) == reference(given_claims)
+
+
+borders = st.sampled_from(
+    [float(border + d) for border in (1e9, 1 << 30, 1 << 31, 1e10) for d in (-1, 0)]
+)
+
+
+@given(
+    st.floats(9e8, 1.1e10) | borders, st.integers(0, 1 << 20) | st.sampled_from([1, 600, 1 << 30])
+)
+def test_times_that_are_whole_seconds_apart_become_what_parsers_make_of_them(
+    iat: float, ttl: int
+) -> None:
+    for start in (math.nextafter(iat, 0), iat, math.nextafter(iat, math.inf)):
+        given_claims = claims(iat=start, exp=start + ttl)
+        encoded = encode_claims(given_claims)
+        assert encoded == reference(given_claims)
+        assert decode_claims(encoded) == given_claims
 
 
 times_now = st.floats(1.7e9, 1.9e9)
