@@ -34,11 +34,6 @@ _EXP_FLOAT: Final = _EXPIRES_AT + _FLOAT
 _IAT_FLOAT: Final = _ISSUED_AT + _FLOAT
 _TIMES: Final = struct.Struct(f">2sd2sd{len(_CONTINUATION)}s")
 
-# From 2004 to 2038 the seconds have ten digits and all floats the same distance to the next. So two
-# times that are whole seconds apart, as the SDK's are, have one fraction as numbers and as text:
-# Python's repr, which takes as long as the cipher, is needed once.
-_ONE_SCALE: Final = (1 << 30, 1 << 31)
-
 # INVARIANT: whatever matches has one reading, and each part of it one text: of a time and of an
 # escaped text that is checked beside the part, all else can be written in no other way.
 _TIME: Final = r"([-+.e\d]++)"
@@ -78,7 +73,11 @@ def encode_claims(claims: bytes) -> bytes:
             return b"".join(
                 (
                     _WITHOUT_AUDIENCE if audience is None else _WITH_AUDIENCE + _text(audience),
-                    _times(issued_at, expires_at),
+                    _EXPIRES_AT,
+                    _time(expires_at),
+                    _ISSUED_AT,
+                    _time(issued_at),
+                    _CONTINUATION,
                     _METHOD_ITEMS.get(method) or _text(method),
                     _text(target),
                     _bytes(digest),
@@ -89,17 +88,6 @@ def encode_claims(claims: bytes) -> bytes:
         except ValueError:
             pass
     return b"%b%b%b" % (_AS_THEY_CAME, head(0x40, len(claims)), claims)
-
-
-def _times(issued_at: bytes, expires_at: bytes) -> bytes:
-    if issued_at[10:] == expires_at[10:] and issued_at[10:11] == b".":
-        since, until = int(issued_at[:10]), int(expires_at[:10])
-        if _ONE_SCALE[0] <= since <= until < _ONE_SCALE[1]:
-            iat = float(issued_at)
-            if repr(iat).encode() == issued_at:
-                exp = iat + (until - since)
-                return _TIMES.pack(_EXP_FLOAT, exp, _IAT_FLOAT, iat, _CONTINUATION)
-    return b"".join((_EXPIRES_AT, _time(expires_at), _ISSUED_AT, _time(issued_at), _CONTINUATION))
 
 
 def _time(text: bytes) -> bytes:
@@ -176,10 +164,8 @@ def _read_times(payload: bytes, at: int) -> tuple[str, str, int]:
         # The SDK's two floats: one block, unpacked in one step.
         exp_head, exp, iat_head, iat, continuation = _TIMES.unpack_from(payload, at)
         heads = exp_head == _EXP_FLOAT and iat_head == _IAT_FLOAT
-        one_scale = _ONE_SCALE[0] <= iat <= exp < _ONE_SCALE[1] and (exp - iat).is_integer()
-        if heads and continuation == _CONTINUATION and one_scale:
-            issued_at = repr(iat)
-            return issued_at, f"{int(exp)}{issued_at[10:]}", end
+        if heads and continuation == _CONTINUATION and isfinite(exp) and isfinite(iat):
+            return repr(iat), repr(exp), end
     expires_at, at = _read_time(payload, _literal(payload, at, _EXPIRES_AT))
     issued_at, at = _read_time(payload, _literal(payload, at, _ISSUED_AT))
     return issued_at, expires_at, _literal(payload, at, _CONTINUATION)
