@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -230,7 +231,7 @@ async def test_a_token_whose_presenter_has_gone_is_left_unspent(path: Path, guar
         connection.execute("ROLLBACK")
     assert {type(answer) for answer in answers} == {GuardUnavailableError}
     await a_guard.aclose()
-    assert ids(path) <= {"0"}  # the one that was under way
+    assert len(ids(path)) <= 1  # the one that was under way
 
 
 async def test_a_file_that_was_removed_is_made_again_and_vouches_for_nothing_older(
@@ -248,6 +249,30 @@ async def test_a_file_that_was_removed_is_made_again_and_vouches_for_nothing_old
     assert await here.consume("b", END, NOW + 5)
     assert not await there.consume("b", END, NOW + 5)
     assert mode(path) == 0o600
+
+
+async def test_an_older_copy_that_is_put_back_vouches_for_nothing_older(
+    path: Path, guard: Make
+) -> None:
+    """A backup that an operator restores does not know what was spent since."""
+    clock = Clock()
+    a_guard = guard(clock)
+    assert await a_guard.consume("a", END, NOW)
+    await a_guard.aclose()
+    copy = path.with_name("copy.db")
+    shutil.copy(path, copy)
+    clock.now = NOW + 60
+    assert await a_guard.consume("b", END, NOW)
+    for each in path.parent.glob("spent.db*"):
+        each.unlink()
+    copy.rename(path)
+    with pytest.raises(GuardUnavailableError, match="older than what the guard's file remembers"):
+        await a_guard.consume("b", END, NOW)
+    clock.now = NOW + 65
+    assert await a_guard.consume("c", END, NOW + 65)
+    # Another process that opens the copy now is told the same.
+    with pytest.raises(GuardUnavailableError, match="older than what the guard's file remembers"):
+        await guard(clock).consume("b", END, NOW)
 
 
 async def test_a_file_whose_folder_is_gone_refuses_until_it_is_back(

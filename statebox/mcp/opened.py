@@ -66,11 +66,16 @@ class OpenedState:
 
     def holds(self, state: object) -> bool:
         """Tell whether this is the state that a handler is about to see."""
-        return isinstance(state, str) and state == self._members["s"]
+        return isinstance(state, str) and state == self._members.get("s")
 
     @cached_property
     def _members(self) -> dict[str, object]:
-        return cast("dict[str, object]", json.loads(self._claims))
+        # A codec carries any bytes; only claims of the SDK have members.
+        try:
+            claims: object = json.loads(self._claims)
+        except ValueError:
+            claims = None
+        return cast("dict[str, object]", claims) if isinstance(claims, dict) else {}
 
 
 OPENED: Final[ContextVar[OpenedState | None]] = ContextVar("statebox_opened", default=None)

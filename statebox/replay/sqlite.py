@@ -72,6 +72,8 @@ class SQLiteGuard:
         self._path = os.path.abspath(path)  # noqa: PTH100 - a later chdir changes nothing
         self._clock = clock
         self._file: _File | None = None
+        self._identity: tuple[int, int] | None = None
+        self._seen = 0.0
         # One thread, so that one connection is enough.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="statebox-sqlite")
         # The memory begins now and not with the first token that comes back. The connection is
@@ -126,10 +128,17 @@ class SQLiteGuard:
             raise _unavailable(error) from error
 
     def _open(self) -> _File:
+        now = self._clock()
         # Somebody may have removed or replaced the file, and others write to the new one.
         if self._file is None or not self._file.is_at(self._path):
             self._close()
-            self._file = _File(self._path, self.timeout, self._clock())
+            self._file = _File(self._path, self.timeout, now)
+            # INVARIANT: a file whose memory begins before the last one was seen here is an older
+            # copy of it, and knows less. One that was made since then knows all there is.
+            if self._identity not in (None, self._file.identity) and self._file.since < self._seen:
+                self._file.forget(now)
+            self._identity = self._file.identity
+        self._seen = now
         return self._file
 
     def _close(self) -> None:
@@ -157,7 +166,7 @@ class _File:
             check_same_thread=False,
         )
         try:
-            self._identity = _identity(path)
+            self.identity = _identity(path)
             self._prepare(timeout, now)
         except BaseException:
             self.close()
@@ -177,12 +186,17 @@ class _File:
                 time.sleep(_RETRY)
         execute("PRAGMA synchronous = FULL")
         self._connection.executescript(_SCHEMA.format(since=int(now)))
-        (self._since,) = execute("SELECT since FROM memory").fetchone()
+        (self.since,) = execute("SELECT since FROM memory").fetchone()
+
+    def forget(self, now: float) -> None:
+        """Let the memory begin now, for every process that opens this file from here on."""
+        self._connection.execute("UPDATE memory SET since = max(since, ?)", (int(now) + 1,))
+        (self.since,) = self._connection.execute("SELECT since FROM memory").fetchone()
 
     def is_at(self, path: str) -> bool:
         """Tell whether the path still leads to the file that is open."""
         try:
-            return _identity(path) == self._identity
+            return _identity(path) == self.identity
         except FileNotFoundError:
             return False
 
@@ -197,7 +211,7 @@ class _File:
             or execute("SELECT 1 FROM spent WHERE id = ?", (token_id,)).fetchone()
         ):
             return False
-        if issued_at is not None and issued_at < self._since:
+        if issued_at is not None and issued_at < self.since:
             raise forgotten("the guard's file")
         insert = "INSERT INTO spent VALUES (?, ?) ON CONFLICT DO NOTHING"
         return self._write("spent", horizon, insert, (token_id, expires_at)) == 1
