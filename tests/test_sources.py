@@ -509,3 +509,16 @@ def test_a_variable_holds_the_json_itself(monkeypatch: pytest.MonkeyPatch) -> No
     assert source.current() == TWO
     with pytest.raises(KeyringError, match="env:KEYRING is not set"):
         open_source("env:KEYRING")
+
+
+@pytest.mark.parametrize(
+    "address", ["{ring}", "file:{ring}", "env:{ring}", "cmd:K={ring} vault kv"]
+)
+def test_a_ring_in_the_place_of_its_address_is_not_repeated(address: str) -> None:
+    """A likely slip where a variable holds the JSON itself."""
+    text = ONE.to_json()
+    secret = next(iter(ONE)).to_jwk()["k"]
+    for given in (text, json.dumps(json.loads(text))):
+        with pytest.raises(KeyringError) as caught:
+            open_source(address.replace("{ring}", given))
+        assert secret not in f"{caught.value.message} {caught.value.hint}"

@@ -6,6 +6,7 @@ Nothing but Python's own is imported here, so that a missing extra is one readab
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Final, NoReturn, cast
 
@@ -25,6 +26,13 @@ A command's module imports click at the top, and anything slow or optional in it
 _OF_THE_EXTRA: Final = ("click", "rich")
 
 
+def _open_streams() -> None:
+    # A stream that the caller has closed is None: nothing is read, and what is written is lost.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def main() -> NoReturn:
     """Run the command that `sys.argv` names, and exit with the code that the group chose."""
     try:
@@ -37,6 +45,7 @@ def main() -> NoReturn:
             "hint: pip install 'statebox[cli]'\n"
         )
         sys.exit(1)
+    _open_streams()
     # What the terminal's encoding lacks is written as an escape, as stderr has it anyway.
     cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     CommandGroup(COMMANDS).main(prog_name="statebox")

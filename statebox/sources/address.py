@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AnyReader: TypeAlias = "FileReader | EnvironmentReader | CommandReader | RedisReader"
 
+_LONGEST: Final = 4096  # characters, as Linux has it for a path
 _KIND: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 
 
@@ -41,6 +42,12 @@ def reader_of(address: str, *, timeout: float | None = None) -> AnyReader:
     kind = match[1] if match else "file"
     rest = address[match.end() :] if match else address
     if kind == "file":
+        # INVARIANT: no error quotes a ring that was given in the place of its address.
+        if any(char in rest for char in '{"\n') or len(rest) > _LONGEST:
+            raise KeyringError(
+                "the keyring's address is no path, and looks like a keyring itself",
+                hint="Give where it lies: a path, or env:NAME if it is in a variable.",
+            )
         return FileReader(rest)
     if kind == "env":
         return EnvironmentReader(rest)

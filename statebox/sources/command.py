@@ -50,6 +50,12 @@ class CommandReader:
             ) from None
         if not self._arguments:
             raise KeyringError("the keyring's command is empty", hint="Write cmd:COMMAND.")
+        # No shell reads it, so this would be taken for the program, and be named in errors.
+        if "=" in self._arguments[0]:
+            raise KeyringError(
+                "the keyring's command begins with a variable and not with a program",
+                hint="Write cmd:env NAME=VALUE PROGRAM, or set the variable beforehand.",
+            )
         # A server may change its folder later, as daemons do.
         self._folder = Path.cwd()
         self.name = f"cmd:{Path(self._arguments[0]).name}"

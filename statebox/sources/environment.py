@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar, final
+import re
+from typing import ClassVar, Final, final
 
 from statebox.errors import KeyringError
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @final
@@ -25,8 +28,12 @@ class EnvironmentReader:
     slow: ClassVar[bool] = False
 
     def __init__(self, variable: str) -> None:
-        if not variable:
-            raise KeyringError("the variable has no name", hint="Write env:NAME.")
+        # Not quoted: what is no name may be the keyring itself.
+        if _NAME.fullmatch(variable) is None:
+            raise KeyringError(
+                "the keyring's variable has no name that a variable can have",
+                hint="Write env:NAME; the variable NAME holds the JSON.",
+            )
         self.name = f"env:{variable}"
         self.variable = variable
 

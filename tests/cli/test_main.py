@@ -355,3 +355,13 @@ def test_a_token_that_claims_escape_codes_shows_them_as_text(tmp_path: Path) -> 
         assert ran.code == 0
         assert "\x1b" not in ran.out
         assert r"\x1b[2Jbilling\u202e" in ran.out
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_stream_that_the_caller_has_closed_ends_in_no_traceback(closed: str) -> None:
+    command = f"{sys.executable} -m statebox inspect - {closed}"
+    told = subprocess.run(
+        ["sh", "-c", command], input="", capture_output=True, text=True, check=False
+    )
+    assert told.returncode in (2, 3)
+    assert "Traceback" not in told.stdout + told.stderr
