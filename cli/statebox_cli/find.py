@@ -7,6 +7,7 @@ was beside it. A value that stands in a message is taken as it is; text that was
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -69,21 +70,42 @@ def find(data: bytes) -> list[Found]:
         data: A token, a JSON-RPC message, an HTTP message, SSE frames, a log, a HAR file.
 
     Returns:
-        What was found, in its order; the same text once. Where nothing looks like a token and the
-        text is one word, that word.
+        What was found, in its order: each text once with each request that it came with, or once
+        where it came with none. Where nothing looks like a token and the text is one word, that
+        word.
     """
     text = _decode(data)
     pasted = mend(text)
     if is_whole(pasted.text) or _TOKEN.fullmatch(pasted.text):
         return [Found(pasted.text, WHOLE, pasted.damage)]
-    seen: dict[str, Found] = {}
-    for found in _in_text(text, _DEEPEST):
+    founds = _each_once(_in_text(text, _DEEPEST))
+    if not founds and pasted.text and not re.search(r"\s", text.strip()) and "{" not in text:
+        return [Found(pasted.text, WHOLE, pasted.damage)]
+    return founds
+
+
+def _each_once(founds: Iterator[Found]) -> list[Found]:
+    # One token may come with several requests, and each has a verdict of its own. The answer that
+    # it stood in first says nothing of them.
+    seen: dict[tuple[str, str | None], Found] = {}
+    keys: dict[int, tuple[Call, str]] = {}  # a call is kept, so that no other gets its id
+    for found in founds:
+        call = found.call
+        if call is not None and id(call) not in keys:
+            keys[id(call)] = (call, _key_of(call))
         # A path is made of names that a client chose.
         where = found.where if len(found.where) <= 200 else f"{found.where[:197]}..."
-        seen.setdefault(found.text, found._replace(where=where))
-    if not seen and pasted.text and not re.search(r"\s", text.strip()) and "{" not in text:
-        return [Found(pasted.text, WHOLE, pasted.damage)]
-    return list(seen.values())
+        key = (found.text, None if call is None else keys[id(call)][1])
+        seen.setdefault(key, found._replace(where=where))
+    called = {text for text, key in seen if key is not None}
+    return [found for (text, key), found in seen.items() if key is not None or text not in called]
+
+
+def _key_of(call: Call) -> str:
+    try:
+        return hashlib.sha256(json.dumps(call, sort_keys=True).encode()).hexdigest()
+    except RecursionError:  # as deep as the parser goes; the same only as itself
+        return str(id(call))
 
 
 def _decode(data: bytes) -> str:

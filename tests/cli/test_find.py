@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statebox_cli.find import Call, Found, find
-from tests.cli.tokens import CALL, bound_token, message, token
+from tests.cli.terminal import run
+from tests.cli.tokens import CALL, SECOND, bound_token, message, ring_file, token
 
 TOKEN = bound_token()
 SECOND_TOKEN = token()
@@ -146,10 +148,67 @@ def test_json_in_strings_is_looked_through_and_beyond_some_depth_searched(depth:
     assert (found.call is not None) == (depth <= 4)
 
 
+REQUEST = json.loads(message(TOKEN))
+OTHER = {**REQUEST, "params": {**REQUEST["params"], "arguments": {"order": "B"}}}
+
+
 def test_the_same_token_is_found_once() -> None:
-    assert found_in(f"{json.dumps(ANSWER)}\n{message(TOKEN)}\n") == [
+    assert found_in(f"{json.dumps(ANSWER)}\n{json.dumps(ANSWER)}\n") == [
         (TOKEN, "line 1: result.requestState of a JSON-RPC response")
     ]
+
+
+def test_a_token_in_an_answer_and_a_request_is_the_one_of_the_request() -> None:
+    where = [(TOKEN, "line 2: params.requestState of a JSON-RPC request")]
+    answer, request = json.dumps(ANSWER), message(TOKEN)
+    assert found_in(f"{answer}\n{request}\n{answer}\n{request}\n") == where
+    (found,) = find(f"{answer}\n{request}\n".encode())
+    assert found.call == Call("tools/call", REQUEST["params"])
+
+
+def test_a_token_with_two_requests_is_found_with_each() -> None:
+    retried = {**REQUEST, "id": 9}
+    founds = find(json.dumps([ANSWER, REQUEST, OTHER, retried]).encode())
+    assert [found.text for found in founds] == [TOKEN, TOKEN]
+    assert [found.call and found.call.params for found in founds] == [
+        REQUEST["params"],
+        OTHER["params"],
+    ]
+
+
+def test_a_token_in_a_har_file_is_found_with_the_request_that_follows_the_answer() -> None:
+    entries: list[Any] = [
+        {"request": {}, "response": {"content": {"text": json.dumps(ANSWER)}}},
+        {"request": {"postData": {"text": json.dumps(OTHER)}}, "response": {}},
+    ]
+    (found,) = find(json.dumps({"log": {"entries": entries}}).encode())
+    assert found.call == Call("tools/call", OTHER["params"])
+
+
+def test_of_many_requests_each_other_one_is_found() -> None:
+    calls = [{**OTHER["params"], "arguments": {"order": n % 50}} for n in range(500)]
+    lines = [json.dumps({**OTHER, "params": params}) for params in calls]
+    founds = find("\n".join(lines).encode())
+    assert [found.call and found.call.params for found in founds] == calls[:50]
+
+
+def test_inspect_judges_a_token_with_the_request_that_follows_its_answer(tmp_path: Path) -> None:
+    ring = ring_file(tmp_path)
+    log = f"{json.dumps(ANSWER)}\n{json.dumps(OTHER)}\n"
+    options = ("--keyring", ring, "--audience", "billing", "--principal", "alice", "--json")
+    ran = run("inspect", "-", *options, "--at", SECOND, stdin=log)
+    assert (ran.code, ran.json["error"]["code"]) == (7, "request")
+    log = f"{json.dumps(ANSWER)}\n{json.dumps(REQUEST)}\n{json.dumps(OTHER)}\n"
+    ran = run("inspect", "-", *options, "--at", SECOND, stdin=log)
+    assert (ran.code, ran.json["error"]["code"], len(ran.json["tokens"])) == (7, "request", 2)
+
+
+def test_a_request_as_deep_as_the_parser_goes_is_found() -> None:
+    for depth in range(800, 1000, 7):
+        deep = (
+            f'{{"method":"m","params":{{"requestState":"{TOKEN}","a":{"[" * depth}{"]" * depth}}}}}'
+        )
+        assert {found.text for found in find(deep.encode())} == {TOKEN}
 
 
 def test_what_powershell_writes_is_read() -> None:
