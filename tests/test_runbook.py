@@ -81,3 +81,41 @@ def test_the_commands_of_the_runbook_do_what_it_says(title: str, folder: Path) -
         assert code == (9 if step.shown else 0), (step.command, err)
         for line in step.shown:
             assert timeless(line) in timeless(err)
+
+
+def test_a_command_that_fails_leaves_the_ring_in_the_variable(folder: Path) -> None:
+    (folder / "bin" / "statebox").write_text("#!/bin/sh\nexit 8\n")
+    steps = [step.command for step in sections()["A variable"] if "RING=" in step.command]
+    assert len(steps) == 2
+    for step in steps:
+        script = f'{step}\ncode=$?; printf "%s %s" "$code" "$RING"'
+        variables = environment(PATH=f"{folder}/bin:{os.environ['PATH']}", RING="the only one")
+        ran = subprocess.run(
+            ["bash", "-c", script], cwd=folder, env=variables, check=True, stdout=subprocess.PIPE
+        )
+        assert ran.stdout == b"8 the only one"
+
+
+@pytest.mark.parametrize(("code", "stored"), [(0, "ring"), (9, "the only one")])
+def test_a_command_that_fails_leaves_the_ring_in_the_manager(
+    folder: Path, code: int, stored: str
+) -> None:
+    (recipe,) = [
+        block
+        for block in re.findall(r"(?ms)^```sh\n(.*?)^```", RUNBOOK.read_text("utf-8"))
+        if "vault kv put" in block
+    ]
+    (folder / "stored").write_text("the only one")
+    (folder / "bin" / "statebox").write_text(f"#!/bin/sh\nprintf ring; exit {code}\n")
+    vault = folder / "bin" / "vault"
+    vault.write_text('#!/bin/sh\ncat "${4#ring=@}" > stored\n')
+    vault.chmod(0o700)
+    variables = environment(PATH=f"{folder}/bin:{os.environ['PATH']}")
+    ran = subprocess.run(["bash", "-c", recipe], cwd=folder, env=variables, check=False)
+    assert (ran.returncode, (folder / "stored").read_text()) == (code, stored)
+
+
+def test_no_recipe_pipes_a_ring_into_the_place_it_came_from() -> None:
+    page = RUNBOOK.read_text("utf-8")
+    for block in re.findall(r"(?ms)^ *```(?:sh|console)\n(.*?)^ *```", page):
+        assert not re.search(r"statebox keys [^\n&>]*\||export \w+=\"\$\(", block)

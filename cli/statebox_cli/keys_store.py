@@ -166,14 +166,22 @@ class PrintedStore:
         return Keyring.from_json(self._reader.read(), where=self.name)
 
     def exists(self) -> bool:  # noqa: D102
-        return isinstance(self._reader, CommandReader) or self._reader.version() is not None
+        # A command that fails may yet hold a ring: what is to go into it is never thought the first.
+        return isinstance(self._reader, CommandReader) or self.has_ring()
+
+    def has_ring(self) -> bool:
+        """Tell whether a ring, or anything else, is read from it."""
+        try:
+            return bool(self._reader.read().strip())
+        except KeyringError:
+            return False
 
     def create(self, ring: Keyring, *, force: bool = False) -> None:  # noqa: ARG002
         """Print the ring; nothing is overwritten by that."""
         if sys.stdout.isatty():
             raise InputError(
                 "the ring holds its secrets, and is not written to a terminal",
-                hint="Pipe it into your secret manager, or redirect it into a file.",
+                hint="Redirect it into a file, and store that if the command has succeeded.",
             )
         click.echo(ring.to_json(), nl=False)
 

@@ -134,7 +134,7 @@ def create(asked: Write, ring: Keyring) -> None:
         InputError: It is to be overwritten, and there is nobody to ask.
     """
     store = store_of(asked.keyring)
-    if store.exists() and not isinstance(store, PrintedStore):
+    if store.has_ring() if isinstance(store, PrintedStore) else store.exists():
         if not asked.force:
             raise exists_error(store.name)
         if not (asked.dry_run or asked.yes):
@@ -156,10 +156,13 @@ def _tell(
     else:
         lines.append("")
     lines.append(ring_text(after, asked.now))
-    if written and isinstance(store, PrintedStore):
-        # Its stdout is the ring, to be piped on; what there is to say goes beside it.
+    if isinstance(store, PrintedStore) and not asked.dry_run:
+        # Its stdout is the ring, to be stored; what there is to say goes beside it.
         click.echo("\n".join(lines), err=True)
-        output.note(f"{store.name} cannot be written to: the new ring is on stdout")
+        if written:
+            output.note(f"{store.name} cannot be written to: the new ring is on stdout")
+        else:
+            store.create(after)  # what stands in its place would be stored as the ring
         return
     data = _data(asked, before, after) | {"written": written}
     output.emit(data, "\n".join(lines), as_json=asked.as_json)

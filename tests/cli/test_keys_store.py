@@ -198,6 +198,31 @@ def test_a_store_knows_whether_something_is_there(
     assert store_of("env:RING").exists()
     assert store_of("cmd:true").exists()
     assert not store_of("env:NONE").exists()
+    monkeypatch.setenv("RING", "")
+    assert not store_of("env:RING").exists()
+
+
+@pytest.mark.parametrize("kind", ["env:RING", "cmd:cat {}"])
+def test_init_does_not_print_a_ring_for_a_place_that_has_one(
+    keys: Keys, path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("RING", put(path, key("one")).to_json())
+    ran = keys("init", "--keyring", kind.format(path))
+    assert (ran.code, ran.out) == (9, "")
+    assert "exists already" in ran.err
+    assert keys("init", "--keyring", kind.format(path), "--force").code == 2  # nobody to ask
+    ran = keys("init", "--keyring", kind.format(path), "--force", "--yes")
+    assert (ran.code, len(Keyring.from_json(ran.out))) == (0, 1)
+
+
+def test_what_is_printed_is_the_ring_also_where_nothing_was_to_change(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Keyring([key("one")])
+    monkeypatch.setenv("RING", ring.to_json())
+    ran = keys("prune", "--keyring", "env:RING")
+    assert (ran.code, Keyring.from_json(ran.out)) == (0, ring)
+    assert "nothing to change" in ran.err
 
 
 def processes(path: Path, number: int) -> list[subprocess.Popen[bytes]]:
