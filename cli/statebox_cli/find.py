@@ -231,9 +231,12 @@ def _in_event(event: list[str], last_line: int, room: int) -> Iterator[Found]:
 def _in_line(lines: list[str], index: int, room: int) -> Iterator[Found]:
     line = lines[index]
     starts = [match.start() for match in re.finditer(r"[{\[]", line)]
+    end = 0
     for start in starts[:_MOST_STARTS]:
+        if start < end:  # within what was looked through
+            continue
         try:
-            value, _ = json.JSONDecoder().raw_decode(line, start)
+            value, end = json.JSONDecoder().raw_decode(line, start)
         except (ValueError, RecursionError):
             continue
         founds = list(_in_json(value, room - 1)) if room > 0 else []

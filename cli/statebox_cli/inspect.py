@@ -20,7 +20,7 @@ from statebox_cli.mend import TRIMMED
 from statebox_cli.output import Command, InputError
 from statebox_cli.report import examine
 
-_PATH: Final = re.compile(r"[^{}\"]*(?:/[^{}\"]*|\.(?:json|har|txt|log))")
+_PATH: Final = re.compile(r"[^{}\"/]*/[^{}\"]*|[^{}\"]*\.(?:json|har|txt|log)")
 
 _HELP: Final = """Say what a token is and, with a keyring, why a server rejected it.
 

@@ -17,9 +17,11 @@ TRIMMED: Final = "blanks around it"
 _INVISIBLE: Final = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _SMART_QUOTES: Final = "\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
 _DASHES: Final = {0x2010: "-", 0x2011: "-", 0x2013: "-", 0x2014: "--", 0x2212: "-"}
-_ESCAPE: Final = re.compile(r"\\+(?:u00([0-9a-fA-F]{2})|([nrt/\"']))")
-_WRAP: Final = re.compile(r"[=\\]?\s*\n[>|\s]*")
+# Each run of backslashes or blanks is tried from its start only, or a long one takes its square.
+_ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:u00([0-9a-fA-F]{2})|([nrt/\"']))")
+_WRAP: Final = re.compile(r"[=\\]?(?<!\s)\s*\n[>|\s]*")
 _MESSAGE: Final = re.compile(r"(?:s?b?1?\.)?(0[IY][A-Za-z0-9_-]+)")
+_LONGEST: Final = 1 << 20  # characters; 16 times what a server takes unless it is told otherwise
 
 
 class Mended(NamedTuple):
@@ -41,8 +43,11 @@ def mend(text: str) -> Mended:
         text: What a person pasted, without anything around it that is not part of the token.
 
     Returns:
-        The text as it probably was, and the names of what was done to it.
+        The text as it probably was, and the names of what was done to it. A text far longer than
+        a token is left as it is.
     """
+    if len(text) > _LONGEST:
+        return Mended(text, ())
     damage: list[str] = []
     for name, undo in _STEPS:
         better = undo(text)

@@ -247,8 +247,22 @@ def test_a_place_with_a_long_name_is_shortened() -> None:
         '{"requestState":' * 2000 + '"x"' + "}" * 2000,
         "data: {\n" * 20_000,
         f"{TOKEN[:80]}\n" * 3000,
+        "a" + "\\" * 1_000_000 + "b",
+        json.dumps("\\" * 500_000),
+        "a" + " " * 1_000_000 + "b\nc",
+        "requestState" + "\\" * 1_000_000 + " b\nc d",
+        f"requestState={' ' * 1_000_000}b\nc d",
+        "requestState " * 80_000,
+        f"HTTP/{'1' * 1_000_000}",
+        "\n".join([TOKEN[:80], *["A" * 500] * 2000]),
+        f"{TOKEN[:80]}\n{' ' * 1_000_000}!\n",
+        "sb1." * 250_000,
+        f"{TOKEN} " * 3000,
     ],
-    ids=["arrays", "objects", "line", "nested", "sse", "cut"],
+    ids=[
+        *("arrays", "objects", "line", "nested", "sse", "cut", "backslashes", "in json", "blanks"),
+        *("member", "value", "members", "http", "wrapped", "indented", "prefixes", "many"),
+    ],
 )
 def test_hostile_text_is_read_to_its_end(text: str) -> None:
     for found in find(text.encode()):

@@ -46,6 +46,29 @@ def test_lines_are_joined_whatever_program_broke_them(end: str) -> None:
     assert mend(wrapped(64, end)) == (TOKEN, ("line wraps",))
 
 
+@pytest.mark.parametrize(
+    "run", ["\\", " ", "\t", "= ", "\\ ", "\\u00", "%", ">\n", "'", "\u200b"], ids=ascii
+)
+def test_a_long_run_of_anything_is_mended_to_its_end(run: str) -> None:
+    # Where one step takes the square of the length, this takes hours.
+    for end in ("b", "b\nc", "\nc"):
+        assert mend("a" + run * (1_000_000 // len(run)) + end).text
+
+
+@pytest.mark.parametrize("end", [" =\n", " \\\n", "\n\n\n", "= \r\n", "\n", " \r\n> "])
+def test_lines_are_joined_with_blanks_on_either_side(end: str) -> None:
+    assert mend(f"{TOKEN[:64]}{end}{TOKEN[64:]}").text == TOKEN
+
+
+def test_a_run_of_backslashes_is_one_escape() -> None:
+    assert mend(f"{TOKEN[:64]}\\\\\\n{TOKEN[64:]}\\n\\n").text == TOKEN
+
+
+def test_a_text_far_longer_than_a_token_is_left_as_it_is() -> None:
+    text = f'"{TOKEN}"' + " " * (1 << 20)
+    assert mend(text) == (text, ())
+
+
 def test_a_json_escape_is_undone() -> None:
     text = DASHED.replace("-", "\\u002d").replace(".", "\\u002E")
     assert mend(text) == (DASHED, ("escapes of JSON or of a shell",))
