@@ -10,9 +10,9 @@ import click
 
 from statebox.errors import KeyringError
 from statebox.keyring import Keyring
-from statebox.keys import A256GCM
+from statebox.keys import A256GCM, Key
 from statebox_cli import options, output
-from statebox_cli.keys_lifetimes import LEEWAY, active, end_of, sealing, spans
+from statebox_cli.keys_lifetimes import LEEWAY, active, end_of, lagging, sealing, spans
 from statebox_cli.keys_store import store_of
 from statebox_cli.output import Problem
 from statebox_cli.times import both, relative, span
@@ -24,6 +24,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MARKS: Final = {"pass": "pass", "fail": "FAIL", "skipped": "-"}
 _COLOURS: Final = {"pass": "green", "fail": "red", "skipped": "bright_black"}
 _ROTATE: Final = "Run `statebox keys rotate`."
+_SET_CLOCK: Final = "Set the clock of this machine; by a wrong one nothing else here holds."
 
 
 class Finding(NamedTuple):
@@ -77,7 +78,7 @@ def rate_of(value: str | float) -> float:
     "--max-age",
     type=options.duration,
     metavar="DURATION",
-    help="Fail if one key has sealed for longer.",
+    help="Fail if the key that seals is older.",
 )
 @click.option(
     "--within",
@@ -115,11 +116,14 @@ def check(
         findings = [Finding("readable", "fail", error.message, error.code)]
         hint = error.hint
     else:
-        findings = list(examined(ring, now, Limits(within, max_age, rate)))
+        limits = Limits(within, max_age, rate)
+        findings = list(examined(ring, now, limits, clock=options.moment(None)))
         hint = _ROTATE
     failed = [finding for finding in findings if finding.status == "fail"]
     # One ring may have both kinds; unsafe now comes before unsafe later.
     worst = min(failed, key=lambda finding: finding.code or "", default=None)
+    if worst is not None and worst.name == "clock":
+        hint = _SET_CLOCK
     problem = None if worst is None else Problem(worst.code or "", worst.detail, hint)
     data: dict[str, Any] = {
         "keyring": store.name,
@@ -141,24 +145,36 @@ def check(
         raise click.exceptions.Exit(problem.exit_code)
 
 
-def examined(ring: Keyring, now: float, limits: Limits) -> Iterator[Finding]:
+def examined(
+    ring: Keyring, now: float, limits: Limits, *, clock: float | None = None
+) -> Iterator[Finding]:
     """Make every check of a ring that could be read.
 
     Args:
         ring: The ring.
         now: Seconds since 1970.
         limits: What it is checked against.
+        clock: What the clock of this machine says, if *now* is another time.
 
     Yields:
         How each came out.
     """
     yield Finding("readable", "pass", f"{len(ring)} keys, private, well-formed")
+    yield _clock(ring, now if clock is None else clock)
     yield _active(ring, now)
     yield _age(ring, now, limits)
     yield _successor(ring, now, limits)
     yield _endings(ring, now, limits)
     yield _endless(ring, now)
     yield _gcm(ring, now, limits)
+
+
+def _clock(ring: Keyring, now: float) -> Finding:
+    late = lagging(ring, now)
+    if late is not None:
+        detail = f"this clock is behind: {late[0].kid} was changed {relative(late[1], now)}"
+        return Finding("clock", "fail", detail, "keyring")
+    return Finding("clock", "pass", "no key was made or revoked after now")
 
 
 def _active(ring: Keyring, now: float) -> Finding:
@@ -172,8 +188,8 @@ def _age(ring: Keyring, now: float, limits: Limits) -> Finding:
     key = active(ring, now)
     if limits.max_age is None or key is None:
         return Finding("age", "skipped", "give --max-age" if key else "no key is active")
-    age = now - key.nbf
-    detail = f"{key.kid} has sealed for {span(age)}, the limit is {span(limits.max_age)}"
+    age = now - _begun(key)
+    detail = f"{key.kid} is {span(age)} old, the limit is {span(limits.max_age)}"
     pending = next((other for other in ring if ring.role(other, now) == "pending"), None)
     if age <= limits.max_age:
         return Finding("age", "pass", detail)
@@ -189,6 +205,8 @@ def _successor(ring: Keyring, now: float, limits: Limits) -> Finding:
         if gap.kid is None and now < gap.start <= until:
             detail = f"no key seals from {both(gap.start, now)}"
             return Finding("successor", "fail", detail, "refused")
+    if active(ring, now) is None:
+        return Finding("successor", "skipped", "no key is active")
     return Finding("successor", "pass", f"some key seals at all times until {both(until, now)}")
 
 
@@ -215,6 +233,11 @@ def _endless(ring: Keyring, now: float) -> Finding:
     return Finding("endless", "pass", "every key that was taken over from has an end")
 
 
+def _begun(key: Key) -> int:
+    # Its nbf alone says too little: a key that was promoted had perhaps sealed long before.
+    return key.nbf if key.iat is None else min(key.iat, key.nbf)
+
+
 def _gcm(ring: Keyring, now: float, limits: Limits) -> Finding:
     if limits.rate is None:
         return Finding("gcm", "skipped", "give --rate")
@@ -223,10 +246,11 @@ def _gcm(ring: Keyring, now: float, limits: Limits) -> Finding:
         reign = sealing(ring, key)
         if key.alg != A256GCM or reign is None or reign[1] <= now:
             continue
-        seconds = min(reign[1], now + limits.within) - reign[0]
+        begun = _begun(key) if key.nbf <= now else reign[0]
+        seconds = min(reign[1], now + limits.within) - begun
         uses = max(seconds, 0.0) * limits.rate
         if uses >= GCM_BOUND:
-            reached = reign[0] + GCM_BOUND / limits.rate
+            reached = begun + GCM_BOUND / limits.rate
             detail = f"{key.kid} reaches 2^32 seals {both(reached, now)}"
             return Finding("gcm", "fail", detail, "keyring")
         worst = max(worst, uses)

@@ -142,6 +142,27 @@ def outage(before: Keyring, after: Keyring, now: float) -> bool:
     return False
 
 
+def lagging(ring: Keyring, now: float) -> tuple[Key, float] | None:
+    """Tell by the dates of what has been done that a clock is behind.
+
+    Args:
+        ring: The ring.
+        now: Seconds since 1970, by that clock.
+
+    Returns:
+        The key that was made or revoked the furthest after now, and when; None if the clock is
+        right, as far as the ring can tell.
+    """
+    done = [
+        (moment, key)
+        for key in ring
+        for moment in (key.iat, key.revoked and key.revoked.revoked_at)
+        if moment is not None and moment > now + LEEWAY
+    ]
+    moment, key = max(done, key=lambda one: one[0], default=(0, None))
+    return None if key is None else (key, moment)
+
+
 def _opens_until(ring: Keyring, key: Key) -> float:
     kept = ring.get(key.kid)
     same = kept is not None and kept.alg == key.alg and kept.same_secret(key)

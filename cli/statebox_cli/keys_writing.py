@@ -18,11 +18,11 @@ from statebox.errors import UnknownKeyError
 from statebox.keyring import Keyring
 from statebox.keys import Key
 from statebox_cli import options, output
-from statebox_cli.keys_lifetimes import Loss, losses, outage
+from statebox_cli.keys_lifetimes import Loss, lagging, losses, outage
 from statebox_cli.keys_store import PrintedStore, Store, change, exists_error, store_of
 from statebox_cli.keys_view import ring_text, ring_view
 from statebox_cli.output import WIDTH, InputError, RefusedError
-from statebox_cli.times import both
+from statebox_cli.times import both, relative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +109,14 @@ def write(
     """
     store = store_of(asked.keyring)
 
+    def planned(ring: Keyring) -> Keyring:
+        try:
+            if not asked.force:
+                require_clock(ring, asked.now)
+            return plan(ring)
+        except RefusedError as error:
+            raise _refused(asked, ring, ring, error) from None
+
     def agree(before: Keyring, after: Keyring) -> bool:
         if not asked.force:
             _require_harmless(asked, before, after)
@@ -120,7 +128,7 @@ def write(
             )
         return True
 
-    before, after, written = change(store, plan, agree)
+    before, after, written = change(store, planned, agree)
     _tell(asked, store, before, after, written=written)
     return before, after
 
@@ -206,14 +214,32 @@ def _require_harmless(asked: Write, before: Keyring, after: Keyring) -> None:
             f"tokens of {_kids(lost)} can be alive until {both(lost[-1].until, asked.now)}",
             hint="Wait until then, or give --force to reject them now.",
         )
-    if error is None:
-        return
+    if error is not None:
+        raise _refused(asked, before, after, error)
+
+
+def _refused(asked: Write, before: Keyring, after: Keyring, error: RefusedError) -> Exception:
+    """Give what ends the command: as JSON a refusal has all members, and is written here."""
     if not asked.as_json:
-        raise error
+        return error
     problem = output.problem_of(error)
     data = _data(asked, before, after) | {"written": False, "error": problem._asdict()}
     output.emit(data, "", as_json=True)
-    raise click.exceptions.Exit(problem.exit_code)
+    return click.exceptions.Exit(problem.exit_code)
+
+
+def require_clock(ring: Keyring, now: float) -> None:
+    """Refuse to judge by a clock that is behind: to it, a key that seals has not begun.
+
+    Raises:
+        RefusedError: A key was made or revoked after *now*.
+    """
+    late = lagging(ring, now)
+    if late is not None:
+        raise RefusedError(
+            f"this clock is behind: by it, {late[0].kid} was changed {relative(late[1], now)}",
+            hint="Set the clock; --force goes by it as it is, and may reject live tokens.",
+        )
 
 
 def _data(asked: Write, before: Keyring | None, after: Keyring) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def test_a_sound_ring_passes(keys: Keys, path: Path) -> None:
     put(path, *SOUND)
     ran = keys("check", "--max-age", "30d", "--rate", "50/s")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("pass") == 7
+    assert ran.out.count("pass") == 8
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
@@ -55,6 +55,8 @@ def test_a_ring_without_an_active_key_fails_with_8(keys: Keys, path: Path) -> No
     put(path, key("next", nbf=NOW + 10))
     ran = keys("check", "--json", "--max-age", "1d")
     assert (ran.code, ran.json["error"]["code"]) == (8, "keyring")
+    found = {one["name"]: one["status"] for one in ran.json["checks"]}
+    assert (found["active"], found["successor"]) == ("fail", "skipped")
     assert failed(key("gone", exp=NOW), max_age=1) == [("active", "keyring")]
     assert failed(key("dead", revoked=Revocation(NOW))) == [("active", "keyring")]
 
@@ -102,6 +104,42 @@ def test_the_use_of_aes_gcm_is_reckoned_against_its_bound() -> None:
     # A key that is taken over from in time is within its bound, and its successor reckons anew.
     both = (it.replace(exp=NOW + 3661), key("next", nbf=NOW + 1))
     assert failed(*both, rate=2**32 / (2 * DAY)) == []
+
+
+def test_a_key_that_was_promoted_is_as_old_as_before_and_has_sealed_as_much(
+    keys: Keys, path: Path
+) -> None:
+    put(path, key("it", nbf=NOW - 2 * DAY, iat=NOW - 2 * DAY))
+    assert keys("rotate", "--activate-in", "0").code == 0
+    assert keys("promote", "it", "--now", "--yes", "--force").code == 0
+    it = Keyring.load(path).get("it")
+    assert it is not None
+    assert it.nbf >= NOW  # yet what is counted begins with its iat
+    begun_again = it.replace(nbf=NOW)
+    assert failed(begun_again, max_age=2 * DAY, rate=2**32 / (3 * DAY) - 0.001) == []
+    assert failed(begun_again, max_age=2 * DAY - 1) == [("age", "keyring")]
+    assert failed(begun_again, rate=2**32 / (3 * DAY)) == [("gcm", "keyring")]
+
+
+def test_a_key_to_come_has_sealed_nothing_yet() -> None:
+    """Its iat may lie days before its nbf."""
+    ring = (key("it", exp=NOW + 3661), key("next", nbf=NOW + 1, iat=NOW - 2 * DAY))
+    assert failed(*ring, rate=2**32 / (2 * DAY)) == []
+
+
+def test_a_clock_that_is_behind_fails_with_8(keys: Keys, path: Path) -> None:
+    assert failed(key("it", iat=NOW + 60)) == []
+    assert failed(key("it", iat=NOW + 61)) == [("clock", "keyring")]
+    put(path, key("it"), key("dead", nbf=5, revoked=Revocation(NOW + 3600)))
+    ran = keys("check")
+    assert ran.code == 8
+    assert "FAIL  clock     this clock is behind: dead was changed in 1 h" in ran.out
+    assert "hint: set the clock" in ran.err
+
+
+def test_looking_back_is_no_clock_that_is_behind(keys: Keys, path: Path) -> None:
+    put(path, key("it", nbf=NOW - DAY, iat=NOW - DAY // 2))
+    assert keys("check", "--at", str(NOW - DAY + 5)).code == 0
 
 
 def test_unsafe_now_comes_before_unsafe_later(keys: Keys, path: Path) -> None:

@@ -192,6 +192,46 @@ def test_prune_does_not_take_out_the_last_key(keys: Keys, path: Path) -> None:
     assert Keyring.load(path) == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("retire", "next", "--yes"),
+        ("promote", "next", "--now", "--yes"),
+        ("revoke", "next", "--reason", "leaked", "--yes"),
+        ("prune", "--yes"),
+        ("rotate",),
+    ],
+)
+def test_a_clock_that_is_behind_changes_nothing_without_force(
+    keys: Keys, path: Path, clock: Clock, command: tuple[str, ...]
+) -> None:
+    """By it the key that seals is still to come, and would be taken out as if unused."""
+    ring = put(path, key("old", exp=NOW + 3660), key("next", nbf=NOW - 10, iat=NOW - 10))
+    clock.now = NOW - 3600
+    ran = keys(*command, "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (9, "refused")
+    assert (
+        ran.json["error"]["message"]
+        == "this clock is behind: by it, next was changed in 59 min 50 s"
+    )
+    assert [one["kid"] for one in ran.json["before"]] == ["old", "next"]
+    assert Keyring.load(path) == ring
+    assert keys(*command, "--force").code == 0
+    clock.now = NOW - 70  # as far as two clocks may differ
+    put(path, *ring)
+    assert "clock is behind: by it" not in keys(*command).err
+
+
+@pytest.mark.usefixtures("ring")
+def test_every_refusal_has_the_same_members(keys: Keys) -> None:
+    refusals = [
+        keys("retire", "active", "--yes", "--json"),
+        keys("revoke", "active", "--reason", "leaked", "--yes", "--json"),
+    ]
+    members = ["keyring", "dry_run", "before", "after", "rejects", "written", "error"]
+    assert [(ran.code, list(ran.json)) for ran in refusals] == [(9, members)] * 2
+
+
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1)])
 def test_at_a_terminal_the_question_comes_with_what_it_would_reject(
     path: Path, answer: bytes, code: int
