@@ -50,14 +50,22 @@ def hits_in(stream: BinaryIO, progress: Callable[[int], object]) -> Iterator[Hit
     Yields:
         Each token that occurs, as often as it occurs.
     """
-    rest = b""
+    rest = head = b""
     while block := stream.read(BLOCK):
         progress(len(block))
         data = rest + block
         end = _end(data)
-        yield from _in_block(data[:end])
+        yield from _in_block(data[:end], head)
+        head = _head(data[:end], head)
         rest = data[end:]
-    yield from _in_block(rest)
+    yield from _in_block(rest, head)
+
+
+def _head(data: bytes, head: bytes) -> bytes:
+    # The start of the line that goes on after a block; it may have begun in an earlier one.
+    line = data.rfind(b"\n") + 1
+    start = data[line : line + _LINE_HEAD]
+    return start if line else (head + start)[:_LINE_HEAD]
 
 
 def _end(data: bytes) -> int:
@@ -70,15 +78,18 @@ def _end(data: bytes) -> int:
     return len(data) - len(tail) + len(before) if before else len(data)
 
 
-def _in_block(data: bytes) -> Iterator[Hit]:
+def _in_block(data: bytes, head: bytes) -> Iterator[Hit]:
     dates = _Dates()
     for pattern in _PATTERNS:
+        line = 0
         for match in pattern.finditer(data):
             start = match.start()
             if start and data[start - 1] in _WITHIN:
                 continue
-            line = data.rfind(b"\n", 0, start) + 1
-            when = dates.of(data[line : min(start, line + _LINE_HEAD)])
+            # From the line of the hit before: a long line is not searched again for each.
+            line = max(line, data.rfind(b"\n", line, start) + 1)
+            said = data[line : min(start, line + _LINE_HEAD)]
+            when = dates.of(said if line else (head + said)[:_LINE_HEAD])
             yield Hit(match[0].decode("ascii"), when)
 
 

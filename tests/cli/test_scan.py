@@ -228,6 +228,23 @@ def test_a_token_that_lies_across_blocks_is_found_once(end: bytes) -> None:
         assert [hit.token for hit in hits_in(io.BytesIO(data), lambda _: None)] == [TOKEN]
 
 
+def test_a_token_far_along_its_line_has_the_time_of_the_line() -> None:
+    for start in ("", f"{stamp(NOW - 9)} another line\n"):
+        for words in (10, BLOCK // 4, BLOCK * 2):
+            line = f"{stamp(NOW)} {'x ' * words}{TOKEN} {'y ' * words}{TOKEN}\n"
+            data = f"{start}{line}no time {TOKEN}\n{stamp(NOW + 5)} {TOKEN}".encode()
+            hits = list(hits_in(io.BytesIO(data), lambda _: None))
+            assert [hit.when for hit in hits] == [NOW, NOW, None, NOW + 5]
+
+
+def test_a_line_of_many_tokens_is_scanned_to_its_end() -> None:
+    # Where each looks for the start of the line, this takes the square of the length.
+    line = f"{stamp(NOW)} " + f"sb1.{'A' * 16} " * 300_000
+    assert sum(hit.when == NOW for hit in hits_in(io.BytesIO(line.encode()), lambda _: None)) == (
+        300_000
+    )
+
+
 def peak_of(status: str) -> int:
     """Read the most memory that a process had, in kilobytes."""
     return int(status.partition("VmHWM:")[2].split()[0])
