@@ -20,6 +20,9 @@ from statebox_cli.keys_store import store_of
 from statebox_cli.keys_writing import Write, create, require_consent, write, writes
 from statebox_cli.output import RefusedError
 from statebox_cli.rotation import free_start, placed
+from statebox_cli.times import relative
+
+_NOTICE: Final = 600  # seconds in which every replica reads the ring, as for a rotation
 
 _USES: Final = {"sig": HS256, "enc": A256GCM}
 _OPERATIONS: Final = {"sign": HS256, "verify": HS256, "encrypt": A256GCM, "decrypt": A256GCM}
@@ -64,10 +67,13 @@ def import_keys(asked: Write, source: str, activate_in: int | None, alg: str | N
 
     FILE is what another tool made; - is stdin. Keys must be symmetric, of 32 bytes or more, for HS256 or A256GCM. They open
     at once; one without an nbf seals only with --activate-in, or if the ring is
-    new. Where PyJWT is installed, it has read each key before it is written.
+    new; one whose nbf lies ahead takes over then. Where PyJWT is installed, it has read each key before it is written.
     """
-    keys, max_ttl = _parsed(options.read_input(source), source, alg)
-    if not store_of(asked.keyring).exists():
+    store = store_of(asked.keyring)
+    there = store.exists()
+    kids = {key.kid for key in store.read()} if there else set[str]()
+    keys, max_ttl = _parsed(options.read_input(source), source, alg, kids)
+    if not there:
         create(asked, Keyring(_begun(keys, taken=set()), max_ttl=max_ttl))
         return
 
@@ -77,14 +83,32 @@ def import_keys(asked: Write, source: str, activate_in: int | None, alg: str | N
                 nbf = free_start(ring, int(asked.now) + activate_in)
                 ring = placed(ring, key_from_jwk({**jwk, "nbf": nbf}), asked.now)
             return ring
-        # What has no date of its own goes before all others, where it does not take over.
-        added = [{**jwk, "nbf": 0 if jwk.get("nbf") is None else jwk["nbf"]} for jwk in keys]
-        starts = {key.nbf for key in ring}
-        after = Keyring([*ring, *_begun(added, taken=starts)], max_ttl=ring.max_ttl)
-        _require_no_takeover(asked, ring, after)
-        return after
+        return _joined(asked, ring, keys)
 
     write(asked, plan)
+
+
+def _joined(asked: Write, ring: Keyring, jwks: list[dict[str, Any]]) -> Keyring:
+    """Add keys by their own dates; whoever one of them is going to take over from is dated."""
+    # What has no date of its own goes before all others, where it does not take over.
+    dated = [{**jwk, "nbf": 0 if jwk.get("nbf") is None else jwk["nbf"]} for jwk in jwks]
+    begun = [jwk for jwk in dated if jwk["nbf"] <= asked.now]
+    starts = {key.nbf for key in ring}
+    after = Keyring([*ring, *_begun(begun, taken=starts)], max_ttl=ring.max_ttl)
+    _require_no_takeover(asked, ring, after)
+    coming = sorted((jwk for jwk in dated if jwk["nbf"] > asked.now), key=lambda jwk: jwk["nbf"])
+    for jwk in coming:
+        key = key_from_jwk({**jwk, "nbf": free_start(after, jwk["nbf"])})
+        if key.revoked is not None:
+            after = Keyring([*after, key], max_ttl=ring.max_ttl)
+            continue
+        if key.nbf < asked.now + _NOTICE and not asked.force:
+            raise RefusedError(
+                f"{key.kid} would seal {relative(key.nbf, asked.now)}, and no replica has it yet",
+                hint="Give --activate-in 10m.",
+            )
+        after = placed(after, key, asked.now)
+    return after
 
 
 def pyjwt_is_here() -> bool:
@@ -126,7 +150,9 @@ def _with_secret(key: Key, secret: bytes) -> Key:
     return Key(kid=key.kid, alg=key.alg, secret=secret)
 
 
-def _parsed(data: bytes, name: str, alg: str | None) -> tuple[list[dict[str, Any]], int]:
+def _parsed(
+    data: bytes, name: str, alg: str | None, kids: set[str]
+) -> tuple[list[dict[str, Any]], int]:
     """Read one JWK or a JWK Set into members that statebox takes, and the set's max_ttl."""
     try:
         value: object = json.loads(data)
@@ -139,13 +165,20 @@ def _parsed(data: bytes, name: str, alg: str | None) -> tuple[list[dict[str, Any
         raise KeyringError(f"{name} holds no key", hint='Give a JWK, or {"keys": [JWK, ...]}.')
     keys: list[dict[str, Any]] = []
     checked = pyjwt_is_here()
+    # A kid that is made up is none of the ring's, and none of the set's.
+    taken = kids | {str(kid) for kid in map(_kid_of, cast("list[object]", items))}
     for item in cast("list[object]", items):
-        jwk = _adapted(item, alg, {str(key["kid"]) for key in keys})
+        jwk = _adapted(item, alg, taken)
+        taken.add(jwk["kid"])
         key_from_jwk(jwk)
         if checked:
             check_with_pyjwt(jwk)
         keys.append(jwk)
     return keys, members.get("max_ttl", DEFAULT_MAX_TTL)
+
+
+def _kid_of(item: object) -> object:
+    return cast("dict[str, object]", item).get("kid") if isinstance(item, dict) else None
 
 
 def _adapted(item: object, alg: str | None, taken: set[str]) -> dict[str, Any]:

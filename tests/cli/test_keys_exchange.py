@@ -9,7 +9,7 @@ import jwt
 import pytest
 from joserfc.jwk import OctKey
 
-from statebox import Keyring, KeyringError
+from statebox import Key, Keyring, KeyringError
 from statebox_cli.keys_exchange import check_with_pyjwt
 from tests.cli.keys_commands import Keys, kids, put
 from tests.cli.keys_commands import clock as clock  # noqa: PLC0414 - fixtures
@@ -164,6 +164,48 @@ def test_an_imported_key_that_would_take_over_at_once_is_refused(keys: Keys, pat
     assert Keyring.load(path) == before
     assert keys("import", "-", "--force", stdin=text).code == 0
     assert Keyring.load(path).active(NOW).kid == "theirs"
+
+
+def test_an_imported_key_that_would_take_over_soon_is_refused(keys: Keys, path: Path) -> None:
+    before = put(path, key("old"))
+    text = json.dumps(jwk(nbf=NOW + 599))
+    ran = keys("import", "-", "--json", stdin=text)
+    assert (ran.code, ran.json["rejects"], ran.json["written"]) == (9, [], False)
+    assert "theirs would seal in 9 min 59 s" in ran.json["error"]["message"]
+    assert Keyring.load(path) == before
+    assert keys("import", "-", "--force", stdin=text).code == 0
+
+
+def test_an_imported_key_that_takes_over_later_dates_the_one_before_it(
+    keys: Keys, path: Path
+) -> None:
+    put(path, key("old"))
+    others = [
+        jwk(kid="second", nbf=NOW + 900, k=key("second").to_jwk()["k"]),
+        jwk(kid="first", nbf=NOW + 600),
+        jwk(kid="dead", nbf=NOW + 5, k=key("dead").to_jwk()["k"], revoked={"revoked_at": NOW}),
+    ]
+    assert keys("import", "-", stdin=json.dumps({"keys": others})).code == 0
+    assert [(one.kid, one.exp) for one in Keyring.load(path)] == [
+        ("old", NOW + 600 + 3660), ("dead", None), ("first", NOW + 900 + 3660), ("second", None),
+    ]  # fmt: skip
+
+
+def test_a_name_that_is_made_up_is_none_of_the_ring_and_none_of_the_set(
+    keys: Keys, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+    generate = Key.generate
+
+    def noting(**options: Any) -> Key:
+        asked.append(set(options["taken"]))
+        return generate(**options)
+
+    monkeypatch.setattr(Key, "generate", noting)
+    put(path, key("old"))
+    others = [jwk(kid=None), jwk(kid="later", k=key("later").to_jwk()["k"])]
+    assert keys("import", "-", stdin=json.dumps({"keys": others})).code == 0
+    assert [{"old", "later"} <= taken for taken in asked] == [True]
 
 
 def test_a_key_that_is_there_already_is_refused(keys: Keys, path: Path) -> None:
