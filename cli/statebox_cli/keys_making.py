@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from statebox.errors import KeyringError
 from statebox.keyring import DEFAULT_MAX_TTL, Keyring
 from statebox.keys import A256GCM, ALGORITHMS, HS256, Key
 from statebox_cli import options, output
@@ -22,11 +23,28 @@ alg_option = click.option(
 )
 
 
+def longest_life(value: str | int) -> int:
+    """Read the max_ttl of a ring.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        click.BadParameter: It is no duration, or none that a ring can have.
+    """
+    seconds = options.duration(value)
+    try:
+        Keyring.generate(max_ttl=seconds)
+    except KeyringError:
+        raise click.BadParameter("a token lives between 1 s and a year") from None
+    return seconds
+
+
 @click.command()
 @alg_option
 @click.option(
     "--max-ttl",
-    type=options.duration,
+    type=longest_life,
     default=DEFAULT_MAX_TTL,
     metavar="DURATION",
     help="The longest life of a token; a rotation keeps an old key for that long.  [1h]",

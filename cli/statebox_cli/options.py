@@ -30,6 +30,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhd]?)", re.ASCII)
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST: Final = 36500 * 86400  # no time that is reckoned with it is beyond what a key can carry
 
 
 def duration(value: str | int) -> int:
@@ -39,12 +40,15 @@ def duration(value: str | int) -> int:
         Seconds.
 
     Raises:
-        click.BadParameter: It is not of this form.
+        click.BadParameter: It is not of this form, or longer than 100 years.
     """
     match = _DURATION.fullmatch(str(value).strip())
     if match is None:
         raise click.BadParameter("that is not a duration; write it as 90s, 10m, 2h or 7d")
-    return int(match[1]) * _SECONDS[match[2]]
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if seconds > _LONGEST:
+        raise click.BadParameter("that is longer than 100 years")
+    return seconds
 
 
 def point_in_time(value: str | float) -> float:
@@ -197,6 +201,25 @@ def read_input(path: str) -> bytes:
     if len(data) > MAX_INPUT_BYTES:
         raise InputError(f"{path} is longer than 64 MiB", hint="`statebox scan` reads long files.")
     return data
+
+
+def require_plain(path: str, start: bytes, command: str) -> None:
+    """Refuse a compressed file, in which nothing would be found.
+
+    Args:
+        path: Its name, for the message.
+        start: Its first bytes.
+        command: The command that it was given to.
+
+    Raises:
+        InputError: It begins as gzip does (RFC 1952, section 2.3.1).
+    """
+    if start.startswith(b"\x1f\x8b\x08"):
+        name = "FILE" if path == "-" else path
+        raise InputError(
+            f"{'stdin' if path == '-' else path} looks like gzip",
+            hint=f"Run `zcat {name} | statebox {command} -`.",
+        )
 
 
 def read_token(path: str) -> str:

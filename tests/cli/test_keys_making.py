@@ -138,6 +138,18 @@ def test_loose_permissions_stop_a_rotation_and_say_what_mends_them(keys: Keys, p
     assert f"chmod 600 {path}" in ran.err
 
 
+def test_a_duration_that_no_ring_can_have_is_the_options_fault(keys: Keys, path: Path) -> None:
+    for life in ("0", "367d", "999999999d"):
+        ran = keys("init", "--max-ttl", life, "--json")
+        assert (ran.code, ran.json["error"]["code"]) == (2, "usage")
+    assert "--max-ttl" in keys("init", "--max-ttl", "0").err
+    assert not path.exists()
+    before = put(path, key("old"))
+    assert keys("rotate", "--activate-in", "999999999d").code == 2
+    assert Keyring.load(path) == before
+    assert keys("rotate", "--activate-in", "36500d").code == 0
+
+
 def test_a_keyring_must_be_named(keys: Keys) -> None:
     assert keys("rotate").code == 2
     assert "--keyring" in keys("rotate").err

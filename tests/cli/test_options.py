@@ -25,6 +25,12 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         duration(text)
 
 
+def test_a_duration_is_no_longer_than_a_key_can_carry() -> None:
+    assert duration("36500d") == 36500 * 86400
+    with pytest.raises(click.BadParameter, match="longer than 100 years"):
+        duration("36501d")
+
+
 @pytest.mark.parametrize(
     "text",
     [
