@@ -264,7 +264,12 @@ def _unwritable(shown: str, error: OSError | ValueError) -> KeyringError:
 
 def _unreadable(shown: str, error: OSError) -> KeyringError:
     if isinstance(error, FileNotFoundError):
-        hint = f"Make one with `statebox keys init --keyring {shown}`, or give another path."
+        # Read at a start and by a running replica alike, so the copy comes first: a new ring rejects
+        # every live token of one that was there.
+        hint = (
+            "Put its copy back if there was one; give another path; or, for the first, "
+            f"`statebox keys init --keyring {shown}`."
+        )
     elif isinstance(error, PermissionError):
         hint = f"Run as the file's owner, or: chown $(id -u) {shown} && chmod 600 {shown}"
     else:

@@ -55,7 +55,10 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> N
 def test_a_missing_file_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
     with pytest.raises(KeyringError, match="cannot be read: No such file") as caught:
         read_private(tmp_path / "ring")
-    assert "statebox keys init" in caught.value.hint
+    assert caught.value.hint == (
+        "Put its copy back if there was one; give another path; or, for the first, "
+        f"`statebox keys init --keyring {tmp_path / 'ring'}`."
+    )
 
 
 def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:

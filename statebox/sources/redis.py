@@ -59,7 +59,8 @@ class RedisReader:
         if value is None:
             raise KeyringError(
                 f"{self.name} holds nothing",
-                hint="Make one with `statebox keys init --keyring redis://...`.",
+                hint="Put its copy back if there was one; or, for the first, "
+                "`statebox keys init --keyring redis://...`.",
             )
         return value
 
