@@ -157,16 +157,22 @@ def _read(source: str | None) -> bytes:
     if source is None and sys.stdin.isatty():
         raise InputError("there is no token", hint="Give a token, a file, or - for stdin.")
     if source is None or source == "-":
-        return options.read_input("-")
+        return _read_plain("-")
     try:
         is_file = Path(source).exists()
     except (OSError, ValueError):  # too long for a name, or no name at all
         is_file = False
     if is_file:
-        return options.read_input(source)
+        return _read_plain(source)
     if _PATH.fullmatch(source):
         raise InputError(f"there is no file {source}")
     return source.encode("utf-8", "surrogateescape")
+
+
+def _read_plain(path: str) -> bytes:
+    data = options.read_input(path)
+    options.require_plain(path, data, "inspect")
+    return data
 
 
 def _picked(founds: list[Found], pick: int | None) -> list[Found]:

@@ -79,28 +79,36 @@ def scan(
     now = options.moment(at)
     size = 0
     with _progress(files) as progress:
+        for name, stream in _streams(files or ("-",)):
+            first = size
 
-        def count(read: int) -> None:
-            nonlocal size
-            size += read
-            progress(read)
+            def count(block: bytes) -> None:
+                nonlocal size
+                if size == first:  # noqa: B023 - called within this turn
+                    options.require_plain(name, block, "scan")  # noqa: B023
+                size += len(block)
+                progress(len(block))
 
-        for stream in _streams(files or ("-",)):
             for token, when in hits_in(stream, count):
                 tally.add(token, now if at is not None or when is None else when)
+    if not tally.tokens:
+        output.note(
+            "no requestState was found",
+            "what is compressed or encoded has to be unpacked first; `inspect` reads HAR files",
+        )
     data = _summary(tally, size, show_tokens=show_tokens)
     text = _as_csv(data) if as_csv else _as_text(data, show_tokens=show_tokens)
     output.emit(data, text, as_json=as_json)
 
 
-def _streams(files: Sequence[str]) -> Iterator[BinaryIO]:
+def _streams(files: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
     for name in files:
         if name == "-":
-            yield sys.stdin.buffer
+            yield name, sys.stdin.buffer
             continue
         try:
             with Path(name).open("rb") as stream:
-                yield stream
+                yield name, stream
         except OSError as error:
             raise InputError(f"{name} cannot be read: {error.strerror}") from None
 

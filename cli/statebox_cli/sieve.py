@@ -40,19 +40,19 @@ class Hit(NamedTuple):
     when: float | None
 
 
-def hits_in(stream: BinaryIO, progress: Callable[[int], object]) -> Iterator[Hit]:
+def hits_in(stream: BinaryIO, progress: Callable[[bytes], object]) -> Iterator[Hit]:
     """Find every token in a stream.
 
     Args:
         stream: Bytes of any size and content.
-        progress: Is told the size of each block that was read.
+        progress: Is given each block that was read, before it is searched.
 
     Yields:
         Each token that occurs, as often as it occurs.
     """
     rest = head = b""
     while block := stream.read(BLOCK):
-        progress(len(block))
+        progress(block)
         data = rest + block
         end = _end(data)
         yield from _in_block(data[:end], head)

@@ -1,6 +1,7 @@
 """scan sums up logs of any size, each token as of its own line, and tells nothing of them."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -170,6 +171,23 @@ def test_several_files_are_one_sum(tmp_path: Path) -> None:
     ran = run("scan", str(tmp_path / "a.log"), str(tmp_path / "none.log"), "--json")
     assert (ran.code, ran.json["error"]["code"], ran.json["tokens"]) == (2, "usage", 0)
     assert run("scan", "-", "--csv", "--json").code == 2
+
+
+@pytest.mark.parametrize("command", ["scan", "inspect"])
+def test_gzip_is_refused_with_the_command_that_unpacks_it(command: str, tmp_path: Path) -> None:
+    packed = tmp_path / "a.log.gz"
+    packed.write_bytes(gzip.compress(f"{TOKEN}\n".encode()))
+    ran = run(command, str(packed), "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "usage")
+    assert ran.json["error"]["message"] == f"{packed} looks like gzip"
+    assert ran.json["error"]["hint"] == f"Run `zcat {packed} | statebox {command} -`."
+    ran = run(command, "-", stdin=packed.read_bytes())
+    assert (ran.code, "zcat FILE" in ran.err) == (2, True)
+
+
+def test_a_scan_that_finds_nothing_says_so() -> None:
+    assert "no requestState was found" in run("scan", "-", "--json", stdin="a log\n").err
+    assert run("scan", "-", "--json", stdin=TOKEN).err == ""
 
 
 @pytest.mark.parametrize(
