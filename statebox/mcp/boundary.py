@@ -261,7 +261,7 @@ class _Round:
         self.method = ctx.method
         self._ctx = ctx
         self._binding = principal
-        self._principal: tuple[str, ...] | None = None
+        self._principal: str | tuple[str, ...] | None = None
         self._asked = False
         self._request: Request | RequestError
         # INVARIANT: digested before any handler runs. A handler may change its arguments in place,
@@ -282,7 +282,7 @@ class _Round:
         return self._request
 
     @property
-    def principal(self) -> tuple[str, ...] | None:
+    def principal(self) -> str | tuple[str, ...] | None:
         """Who is asking; raises a PrincipalError if that cannot be told."""
         if not self._asked:
             self._principal = self._binding.find(self._ctx)

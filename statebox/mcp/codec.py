@@ -215,13 +215,14 @@ def _bind_principal(
     by_the_sdk = option is authenticated_principal or option == REQUIRE
 
     def bind_principal(ctx: ServerRequestContext[Any, Any]) -> str | None:
-        parts = binding.find(ctx)
-        if parts is None:
+        principal = binding.find(ctx)
+        if principal is None:
             return None
         # The SDK binds to one text. It is the text that the SDK would bind to by itself, so that a
         # deployment can move off its codec; what the SDK does not have is marked by a first NUL.
         if by_the_sdk:
             return sdk_principal(ctx)
+        parts = [principal] if isinstance(principal, str) else principal
         if len(parts) == 1 and not parts[0].startswith("\0"):
             return parts[0]
         return f"\0{compact_json(parts)}"

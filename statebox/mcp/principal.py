@@ -76,14 +76,14 @@ class PrincipalBinding:
         else:
             self._find = option
 
-    def find(self, ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
+    def find(self, ctx: ServerRequestContext[Any, Any]) -> str | tuple[str, ...] | None:
         """Ask who is asking.
 
         Args:
             ctx: The request's context.
 
         Returns:
-            The principal's parts, or None to bind to nobody.
+            The principal, as one text or as its parts; None to bind to nobody.
 
         Raises:
             PrincipalError: The callable raised or gave something else, or there is no principal
@@ -107,12 +107,12 @@ class PrincipalBinding:
                     hint='principal="require" is set: the server must authenticate its callers.',
                 )
             return None
-        return _parts(principal)
+        return _checked(principal)
 
 
-def _parts(principal: object) -> tuple[str, ...]:
-    if type(principal) is str and principal:  # the commonest answer
-        return (principal,)
+def _checked(principal: object) -> str | tuple[str, ...]:
+    if type(principal) is str and principal:
+        return principal
     # The declared type is a promise that a user's callable may break.
     if isinstance(principal, str):
         principal = (principal,)

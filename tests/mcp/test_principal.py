@@ -46,9 +46,9 @@ def test_require_refuses_a_request_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "parts"),
+    ("answer", "found"),
     [
-        ("alice", ("alice",)),
+        ("alice", "alice"),
         (["alice"], ("alice",)),
         (("issuer", "alice"), ("issuer", "alice")),
         (["", "", "app"], ("", "", "app")),
@@ -57,7 +57,7 @@ def test_require_refuses_a_request_without_one() -> None:
     ids=str,
 )
 def test_a_callable_may_answer_with_a_text_with_parts_or_with_nobody(
-    answer: Principal | None, parts: tuple[str, ...] | None
+    answer: Principal | None, found: str | tuple[str, ...] | None
 ) -> None:
     asked: list[Context] = []
 
@@ -66,7 +66,7 @@ def test_a_callable_may_answer_with_a_text_with_parts_or_with_nobody(
         return answer
 
     ctx = context()
-    assert PrincipalBinding(principal).find(ctx) == parts
+    assert PrincipalBinding(principal).find(ctx) == found
     assert asked == [ctx]
 
 
