@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from statebox.errors import UnknownKeyError
+from statebox.errors import StateboxError, UnknownKeyError
 from statebox.keyring import Keyring
 from statebox.keys import Key
 from statebox_cli import options, output
@@ -114,7 +114,7 @@ def write(
             if not asked.force:
                 require_clock(ring, asked.now)
             return plan(ring)
-        except RefusedError as error:
+        except StateboxError as error:
             raise _refused(asked, ring, ring, error) from None
 
     def agree(before: Keyring, after: Keyring) -> bool:
@@ -144,7 +144,7 @@ def create(asked: Write, ring: Keyring) -> None:
     store = store_of(asked.keyring)
     if store.has_ring() if isinstance(store, PrintedStore) else store.exists():
         if not asked.force:
-            raise exists_error(store.name)
+            raise _refused(asked, None, ring, exists_error(store.name))
         if not (asked.dry_run or asked.yes):
             require_consent(
                 f"Put a new ring in the place of {store.name}?", ["REJECTS every token so far"]
@@ -218,7 +218,9 @@ def _require_harmless(asked: Write, before: Keyring, after: Keyring) -> None:
         raise _refused(asked, before, after, error)
 
 
-def _refused(asked: Write, before: Keyring, after: Keyring, error: RefusedError) -> Exception:
+def _refused(
+    asked: Write, before: Keyring | None, after: Keyring, error: StateboxError
+) -> Exception:
     """Give what ends the command: as JSON a refusal has all members, and is written here."""
     if not asked.as_json:
         return error

@@ -227,9 +227,12 @@ def test_every_refusal_has_the_same_members(keys: Keys) -> None:
     refusals = [
         keys("retire", "active", "--yes", "--json"),
         keys("revoke", "active", "--reason", "leaked", "--yes", "--json"),
+        keys("promote", "nobody", "--now", "--yes", "--json"),
+        keys("init", "--json"),
     ]
     members = ["keyring", "dry_run", "before", "after", "rejects", "written", "error"]
-    assert [(ran.code, list(ran.json)) for ran in refusals] == [(9, members)] * 2
+    assert [ran.code for ran in refusals] == [9, 9, 5, 9]
+    assert [list(ran.json) for ran in refusals] == [members] * 4
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1)])
