@@ -337,6 +337,18 @@ async def test_single_use_holds_for_an_old_token(
     assert await seen(boundary, context(state=await sealed_before())) == STATE
 
 
+async def test_an_old_token_that_is_older_than_the_guards_memory_is_refused(
+    box: Statebox, caplog: pytest.LogCaptureFixture
+) -> None:
+    claims = await claims_of(await sealed_before())
+    earlier = {name: claims[name] - 60 for name in ("iat", "exp")}
+    token = AESGCMRequestStateCodec([KEY]).seal(compact_json(claims | earlier).encode())
+    ctx = context(state=token)
+    assert await seen(after(box), ctx) == STATE
+    guarded = after(box, guard=MemoryGuard())
+    assert await refused(guarded, ctx, caplog) == [("statebox.mcp", "guard_unavailable")]
+
+
 async def test_an_answer_to_an_old_token_is_given_again(box: Statebox) -> None:
     guard = MemoryGuard()
     boundary = after(box, guard=guard, remember=guard)
