@@ -3,14 +3,17 @@
 import asyncio
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from statebox import GuardUnavailableError
 from statebox.replay import RedisGuard
+from statebox.replay import redis as redis_module
 from tests.redis_process import DURABLE, FORGETFUL, RedisProcess
 from tests.redis_process import redis as redis  # noqa: PLC0414 - a fixture
 from tests.samples import NOW, Clock
@@ -118,6 +121,18 @@ async def test_a_redis_that_is_new_serves_at_once_but_not_what_is_older(guard: M
     assert await answer(guard(), "a", NOW) is True
     assert await answer(guard(), "b", OLD) == FORGOTTEN
     assert await answer(guard(), "c") is True
+
+
+async def test_a_guard_that_is_older_than_its_redis_trusts_it_with_nothing_older(
+    guard: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had asked nothing yet when the Redis was restarted: others may have spent the token."""
+    now = time.monotonic()
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_module, "time", SimpleNamespace(monotonic=lambda: now - 60))
+        a_guard = guard()
+    assert await answer(a_guard, "a", NOW) == FORGOTTEN
+    assert await answer(a_guard, "b", YOUNG) is True
 
 
 async def test_without_a_redis_tokens_are_refused_until_it_is_there(

@@ -24,12 +24,14 @@ _T = TypeVar("_T")
 # What Redis remembers has a beginning. It is kept beside the run id of the server process and its
 # count of evicted keys. If either is another one now, ids may have been lost, and the memory begins
 # anew: restarts without the last writes, a replica that took over, and keys dropped to make room all
-# show there. If there is no such record, the guard that asks may know the Redis from before, and
-# then it was emptied; or the Redis is new, and its memory begins with the process.
+# show there. If there is no such record, the guard that asks may know the Redis from before, or be
+# older than it, and then it may have been emptied; or the Redis is new, and its memory begins with
+# the process. Redis tells that moment in whole seconds, as a token tells when it was sealed.
 #
 # KEYS: the id; the record. ARGV: seconds to keep the id; the token's age in seconds; whether that
 # age is certain; seconds to distrust clocks by; the state that this guard saw last; whether
-# restarts lose nothing; who asks, so that one who has to ask twice is known again.
+# restarts lose nothing; who asks, so that one who has to ask twice is known again; how long ago this
+# guard was made, in seconds.
 _SCRIPT: Final = """
 local by = redis.call('GET', KEYS[1])
 if by then return {by == ARGV[7] and 1 or 0, ARGV[5]} end
@@ -44,8 +46,9 @@ if record[1] ~= state then
   local always_first =
     string.find(redis.call('INFO', 'replication'), 'second_repl_offset:-1', 1, true)
   local restarted = always_first and record[1] and string.sub(record[1], 1, #run) ~= run
-  if always_first and not record[1] and ARGV[5] == '' then
-    since, lost = now - string.match(server, 'uptime_in_seconds:(%d+)') - 2, '0'
+  local start = clock[1] - string.match(server, 'uptime_in_seconds:(%d+)')
+  if always_first and not record[1] and ARGV[5] == '' and now - ARGV[8] >= start then
+    since, lost = start - 0.5, '0'
   elseif not (restarted and ARGV[6] == '1') then
     since, lost = now, '1'
   end
@@ -105,6 +108,7 @@ class RedisGuard:
         self._durable = int(durable)
         self._clock = clock
         self._state = ""
+        self._made = time.monotonic()
         self._longest = 0.0
         # A wrong URL fails here. No connection is opened yet.
         self._client: Redis | None = self._make()
@@ -143,6 +147,7 @@ class RedisGuard:
             self._state,
             self._durable,
             secrets.token_hex(8),
+            time.monotonic() - self._made,
         ]
         outcome, state = await self._ask(
             lambda client: cast("Awaitable[tuple[int, bytes]]", client.eval(_SCRIPT, 2, *arguments))
