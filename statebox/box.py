@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, Unpack, final
 
 from statebox.bindings import Principal, Request
-from statebox.cbor import State, UnsupportedValueError, encode_state
+from statebox.cbor import Sealable, UnsupportedValueError, encode_state
 from statebox.checks import check, request_cbor, require_open_flow
 from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout
 from statebox.continuation import Continuation
@@ -172,7 +172,7 @@ class Statebox:
 
     def seal(
         self,
-        state: State,
+        state: Sealable,
         *,
         principal: Principal | None,
         request: Request | None,
@@ -211,7 +211,7 @@ class Statebox:
 
     def _seal(
         self,
-        state: State,
+        state: Sealable,
         principal: Principal | None,
         request: Request | None,
         after: Continuation | None,
@@ -307,7 +307,7 @@ def _somebody(principal: Principal) -> Principal:
     return principal
 
 
-def _state_cbor(state: State) -> bytes:
+def _state_cbor(state: Sealable) -> bytes:
     try:
         return encode_state(state)
     except UnsupportedValueError as error:

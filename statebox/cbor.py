@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import cbor2
 
 State: TypeAlias = "bool | int | float | str | bytes | list[State] | dict[str | int, State] | None"
 """What a token can carry; it comes back equal, with the order of its maps."""
+
+Sealable: TypeAlias = "State | dict[str, Any] | dict[int, Any] | dict[str | int, Any] | list[Any]"
+"""The same for who seals: a `dict[str, int]` is no `dict[str | int, State]` to a type checker."""
 
 MAX_DEPTH: Final = 64
 
@@ -122,7 +125,7 @@ def content_at(data: bytes, position: int, end: int, major: int) -> int:
     return start
 
 
-def encode_state(state: State) -> bytes:
+def encode_state(state: Sealable) -> bytes:
     """Encode a state.
 
     Args:
@@ -136,15 +139,16 @@ def encode_state(state: State) -> bytes:
         UnsupportedValueError: A value of another type, not finite, not UTF-8, or too deep.
     """
     # INVARIANT: checked before it is encoded: the encoder recurses without a limit of its own.
+    value: Any = state
     if type(state) not in _PLAIN:
-        _check(state, MAX_DEPTH)
+        _check(value, MAX_DEPTH)
     try:
         if type(state) is str:  # the commonest state, four times as fast without the encoder
             text = state.encode()
             return head(0x60, len(text)) + text
         return cbor2.dumps(state)
     except UnicodeEncodeError:
-        _find_bad_text(state)
+        _find_bad_text(value)
         raise
 
 

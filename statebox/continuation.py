@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 from statebox.cbor import State
 from statebox.claims import token_id
@@ -49,8 +49,11 @@ class Continuation:
         self._message = message
 
     @property
-    def state(self) -> State:
-        """What was sealed, equal to what went in."""
+    def state(self) -> Any:  # noqa: ANN401 - said below
+        """What was sealed, equal to what went in.
+
+        (Any, as `json.loads` has it: only who sealed it knows its shape.)
+        """
         return self._state
 
     @property

@@ -200,7 +200,7 @@ async def asynchronous(_event: Event) -> None:
 @pytest.mark.parametrize("hook", ["print", 7, asynchronous], ids=["text", "number", "coroutine"])
 def test_a_hook_that_could_not_be_called_is_refused_at_the_start(hook: object) -> None:
     with pytest.raises(TypeError, match="called, never awaited"):
-        box(on_event=hook)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        box(on_event=hook)  # type: ignore[arg-type]
 
 
 def test_no_hook_is_no_hook() -> None:
@@ -296,7 +296,7 @@ def test_no_event_and_no_log_line_holds_a_secret(
         with pytest.raises(OpenError):
             watched.open(token, principal=principal, request=REQUEST)
     with pytest.raises(SealError):
-        watched.seal([SECRET, object()], principal=PRINCIPAL, request=None)  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        watched.seal([SECRET, object()], principal=PRINCIPAL, request=None)
     for event in events:
         log_event(event)
     said = repr(events) + caplog.text + repr([vars(record) for record in caplog.records])

@@ -44,7 +44,8 @@ def requests(params: Mapping[str, Any]) -> Request:
 def a_flow(ring: Keyring, request: Request, parts: Sequence[str]) -> str:
     box = Statebox(ring, audience="billing", ttl=600)
     assert_type(Statebox.from_source("file:keyring.json", audience="billing", ttl=600), Statebox)
-    token = box.seal({"step": "confirm", 7: [1, 2.5, None, b""]}, principal=parts, request=request)
+    state: dict[str | int, Any] = {"step": "confirm", 7: [1, 2.5, None, b""]}
+    token = box.seal(state, principal=parts, request=request)
     assert_type(token, str)
     turn = box.open(token, principal="alice", request=None)
     assert_type(turn, Continuation)
@@ -52,7 +53,10 @@ def a_flow(ring: Keyring, request: Request, parts: Sequence[str]) -> str:
     assert_type((turn.issued_at, turn.expires_at, turn.deadline), tuple[int, int, int])
     assert_type((turn.token_id, turn.audience), tuple[str, str])
     turn.round = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
-    return box.seal(turn.state, principal="alice", request=request, after=turn)
+    counts: dict[str, int] = {"asked": turn.state["asked"] + 1}
+    box.seal(counts, principal="alice", request=request)
+    box.seal(list(counts), principal="alice", request=request)
+    return box.seal(turn.state | {"ok": True}, principal="alice", request=request, after=turn)
 
 
 def binding_to_nobody_is_written_down(box: Statebox) -> None:
