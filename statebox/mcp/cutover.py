@@ -170,7 +170,7 @@ class SDKTokens:
 
         async def keep(opened: ServerRequestContext[Any, Any]) -> HandlerResult:
             states.append(cast("dict[str, str]", opened.params)["requestState"])
-            return {}
+            return {}  # without a state, so that the SDK seals nothing
 
         # INVARIANT: each claim is checked by whom it was made for: the SDK's boundary calls what
         # comes next only with a state that it accepts.

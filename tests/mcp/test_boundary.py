@@ -1,6 +1,7 @@
 """The boundary: what it opens, what it seals, and what it passes on untouched."""
 
 import json
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
@@ -73,6 +74,14 @@ async def test_a_model_of_a_middleware_that_answers_itself_is_sealed_too(box: St
     assert sealed.request_state is not None
     assert box.open(sealed.request_state, principal=None, request=CALL).state == STATE
     assert result.request_state == STATE
+
+
+async def test_a_mapping_of_another_class_is_sealed_too(box: Statebox) -> None:
+    result = MappingProxyType(paused(STATE))
+    sealed = await StateboxBoundary(box)(context(), Handler(cast("dict[str, Any]", result)))
+    assert isinstance(sealed, dict)
+    token: str = sealed["requestState"]
+    assert box.open(token, principal=None, request=CALL).state == STATE
 
 
 @pytest.mark.parametrize(
