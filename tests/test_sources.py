@@ -16,7 +16,7 @@ import pytest
 
 from statebox import Keyring, KeyringError, Statebox, UnknownKeyError
 from statebox.events import Event, KeyringFailed, KeyringReloaded
-from statebox.sources import FixedSource, LiveSource, live, open_source
+from statebox.sources import LiveSource, live, open_source
 from statebox.sources.address import reader_of
 from tests.samples import AUDIENCE, NOW, Clock, key, ring
 
@@ -73,12 +73,6 @@ class SlowPlace(Place):
 def events_of(place: Place, clock: Clock) -> tuple[LiveSource, Queue[Event]]:
     events: Queue[Event] = Queue()
     return LiveSource(place, on_event=events.put, monotonic=clock), events
-
-
-def test_a_fixed_source_gives_its_ring_for_ever() -> None:
-    source = FixedSource(ONE)
-    assert source.current() is ONE
-    assert source.reread() is ONE
 
 
 def test_the_place_is_read_at_the_start_and_then_when_a_look_is_due() -> None:

@@ -5,8 +5,7 @@ time a place is only ever read. What writes to one is the command line.
 """
 
 from statebox.sources.address import open_source as open_source
-from statebox.sources.live import FixedSource as FixedSource
 from statebox.sources.live import LiveSource as LiveSource
 from statebox.sources.live import Source as Source
 
-__all__ = ["FixedSource", "LiveSource", "Source", "open_source"]
+__all__ = ["LiveSource", "Source", "open_source"]

@@ -66,24 +66,6 @@ class Reader(Protocol):
 
 
 @final
-class FixedSource:
-    """A ring that stays as it is."""
-
-    __slots__ = ("_ring",)
-
-    def __init__(self, ring: Keyring) -> None:
-        self._ring = ring
-
-    def current(self) -> Keyring:
-        """Give the ring."""
-        return self._ring
-
-    def reread(self) -> Keyring:
-        """Give the same ring."""
-        return self._ring
-
-
-@final
 class LiveSource:
     """A ring that follows the place it is read from. Threads, tasks and forked workers may share it.
 

@@ -30,12 +30,11 @@ from mcp_types import (
 )
 from starlette.applications import Starlette
 
-from statebox import Statebox
+from statebox import Keyring, Statebox
 from statebox.mcp import SingleUse, protect, request_state_security
 from statebox.mcp.fastmcp import SealedStateOnly
 from statebox.mcp.fastmcp import SingleUse as FastMCPSingleUse
 from statebox.replay import AnswerStore, ReplayGuard
-from statebox.sources import Source
 from tests.mcp.servers.refund import refund
 
 ORDER = {"order": "ORD-7001"}
@@ -69,7 +68,7 @@ class Refunds:
         return f"{done}, run {len(self.runs)}"
 
 
-Make = Callable[[Source, Refunds, ReplayGuard, AnswerStore | None], Starlette]
+Make = Callable[[Keyring, Refunds, ReplayGuard, AnswerStore | None], Starlette]
 
 
 def _mcp_server(refunds: Refunds, **options: Any) -> MCPServer[Any]:
@@ -102,7 +101,7 @@ def _low_level_server(refunds: Refunds) -> Server[Any]:
 
 
 def boundary(
-    ring: Source, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
+    ring: Keyring, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
 ) -> Starlette:
     """An MCPServer with statebox's boundary."""
     server = _mcp_server(refunds)
@@ -111,7 +110,7 @@ def boundary(
 
 
 def low_level_boundary(
-    ring: Source, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
+    ring: Keyring, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
 ) -> Starlette:
     """A low-level Server with statebox's boundary."""
     server = _low_level_server(refunds)
@@ -120,7 +119,7 @@ def low_level_boundary(
 
 
 def codec(
-    ring: Source, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
+    ring: Keyring, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
 ) -> Starlette:
     """An MCPServer with statebox as the SDK's codec."""
     server = _mcp_server(
@@ -132,7 +131,7 @@ def codec(
 
 
 def low_level_codec(
-    ring: Source, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
+    ring: Keyring, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
 ) -> Starlette:
     """A low-level Server with the SDK's boundary and statebox as its codec."""
     server = _low_level_server(refunds)
@@ -143,7 +142,7 @@ def low_level_codec(
 
 
 def fastmcp(
-    ring: Source, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
+    ring: Keyring, refunds: Refunds, guard: ReplayGuard, store: AnswerStore | None
 ) -> Starlette:
     """A FastMCP with statebox as the SDK's codec; it keeps no answers."""
     assert store is None

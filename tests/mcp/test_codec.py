@@ -18,7 +18,7 @@ from statebox import (
 )
 from statebox.bindings import Principal
 from statebox.mcp import StateboxCodec, authenticated_principal, request_state_security
-from statebox.sources import FixedSource
+from statebox.sources import open_source
 from tests.mcp.rounds import Clock, context
 
 CLAIMS = compact_json(
@@ -158,8 +158,9 @@ def test_the_policy_reads_its_ring_from_a_file(ring_files: dict[str, Path], form
     assert security.codec.unseal(token) == CLAIMS
 
 
-def test_the_policy_takes_a_live_source(ring: Keyring) -> None:
-    security = request_state_security(FixedSource(ring), audience="billing")
+def test_the_policy_takes_a_live_source(ring_files: dict[str, Path]) -> None:
+    source = open_source(str(ring_files["A256GCM"]))
+    security = request_state_security(source, audience="billing")
     assert security.codec.unseal(security.codec.seal(CLAIMS)) == CLAIMS
 
 

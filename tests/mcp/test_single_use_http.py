@@ -9,7 +9,6 @@ import pytest
 
 from statebox import Keyring
 from statebox.replay import SQLiteGuard
-from statebox.sources import FixedSource
 from tests.mcp.served import (
     Make,
     Refunds,
@@ -35,8 +34,8 @@ kinds_that_remember = kinds(boundary, low_level_boundary, codec, low_level_codec
 
 
 @pytest.fixture
-def ring() -> FixedSource:
-    return FixedSource(Keyring.generate())
+def ring() -> Keyring:
+    return Keyring.generate()
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def refunds() -> Refunds:
 
 @every_kind
 async def test_the_confirming_request_is_carried_out_once(
-    make: Make, ring: FixedSource, guard: Callable[[], SQLiteGuard], refunds: Refunds
+    make: Make, ring: Keyring, guard: Callable[[], SQLiteGuard], refunds: Refunds
 ) -> None:
     async with (
         serving(make(ring, refunds, guard(), None)) as here,
@@ -78,7 +77,7 @@ async def test_the_confirming_request_is_carried_out_once(
 
 @kinds(boundary, codec, fastmcp)
 async def test_of_requests_that_confirm_at_once_one_is_carried_out(
-    make: Make, ring: FixedSource, guard: Callable[[], SQLiteGuard], refunds: Refunds
+    make: Make, ring: Keyring, guard: Callable[[], SQLiteGuard], refunds: Refunds
 ) -> None:
     async with (
         serving(make(ring, refunds, guard(), None)) as here,
@@ -94,7 +93,7 @@ async def test_of_requests_that_confirm_at_once_one_is_carried_out(
 
 @kinds_that_remember
 async def test_with_remember_the_second_answer_equals_the_first(
-    make: Make, ring: FixedSource, guard: Callable[[], SQLiteGuard], refunds: Refunds
+    make: Make, ring: Keyring, guard: Callable[[], SQLiteGuard], refunds: Refunds
 ) -> None:
     one, two = guard(), guard()
     async with (
@@ -111,7 +110,7 @@ async def test_with_remember_the_second_answer_equals_the_first(
 
 @kinds(boundary, codec)
 async def test_with_remember_a_client_that_lost_its_connection_gets_the_answer_later(
-    make: Make, ring: FixedSource, guard: Callable[[], SQLiteGuard]
+    make: Make, ring: Keyring, guard: Callable[[], SQLiteGuard]
 ) -> None:
     refunds = Refunds()
     store = guard()
@@ -130,7 +129,7 @@ async def test_with_remember_a_client_that_lost_its_connection_gets_the_answer_l
 
 @kinds(boundary, codec)
 async def test_with_remember_the_next_question_comes_again(
-    make: Make, ring: FixedSource, guard: Callable[[], SQLiteGuard], refunds: Refunds
+    make: Make, ring: Keyring, guard: Callable[[], SQLiteGuard], refunds: Refunds
 ) -> None:
     store = guard()
     async with serving(make(ring, refunds, store, store)) as url:
@@ -150,7 +149,7 @@ def moved(folder: Path) -> Generator[None]:
 @kinds(boundary, codec, fastmcp)
 async def test_without_its_guard_nothing_is_carried_out(
     make: Make,
-    ring: FixedSource,
+    ring: Keyring,
     guard: Callable[[], SQLiteGuard],
     refunds: Refunds,
     tmp_path: Path,
@@ -164,7 +163,7 @@ async def test_without_its_guard_nothing_is_carried_out(
 
 
 async def test_a_client_may_go_on_while_another_one_waits(
-    ring: FixedSource, guard: Callable[[], SQLiteGuard]
+    ring: Keyring, guard: Callable[[], SQLiteGuard]
 ) -> None:
     refunds = Refunds()
     store = guard()
