@@ -1,20 +1,15 @@
-"""Two real servers in two processes, and the SDK's own client that sends each round where it likes."""
+"""Two real servers in two processes, and a client that sends each round where it likes."""
 
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses
+from tests.mcp.client import ORDER, Told, asked, call
 
 ROOT = Path(__file__).parents[2]
-ORDER = {"order": "ORD-7001"}
 
 
 @dataclass
@@ -63,18 +58,6 @@ def started(rings: Mapping[str, Path], log: Path) -> Generator[Replica]:
         process.communicate()
 
 
-@asynccontextmanager
-async def connected(replica: Replica, kind: str, alg: str, user: str) -> AsyncGenerator[Client]:
-    """Connect a user's client to one kind of server of a replica."""
-    url = f"http://127.0.0.1:{replica.port}/{kind}/{alg}/mcp"
-    bearer = {"Authorization": f"Bearer {user}-token"}
-    async with (
-        httpx2.AsyncClient(headers=bearer) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-        yield client
-
-
 @dataclass(frozen=True)
 class Caller:
     """A user who calls the refund tool of one kind of server, round by round.
@@ -93,32 +76,17 @@ class Caller:
         self,
         replica: Replica,
         state: str | None = None,
-        answer: tuple[str, str] | None = None,
+        *,
         arguments: Mapping[str, object] = ORDER,
-    ) -> CallToolResult | InputRequiredResult | MCPError:
-        """Do one round at one replica, with the SDK's own client; an error answer is an answer."""
-        answers: InputResponses | None = None
-        if answer is not None:
-            key, value = answer
-            answers = {key: ElicitResult(action="accept", content={key: value})}
-        async with connected(replica, self.kind, self.alg, self.user) as client:
-            try:
-                return await client.session.call_tool(
-                    "refund",
-                    dict(arguments),
-                    request_state=state,
-                    input_responses=answers,
-                    allow_input_required=True,
-                )
-            # Caught in here: the client's task group would wrap it in a group of its own.
-            except MCPError as error:
-                return error
+        **answer: str,
+    ) -> Told:
+        """Do one round at one replica; an error answer is an answer."""
+        url = self._url(replica)
+        return await call(url, state, user=self.user, arguments=arguments, **answer)
 
-    async def paused(
-        self, replica: Replica, state: str | None = None, answer: tuple[str, str] | None = None
-    ) -> str:
+    async def asked(self, replica: Replica, state: str | None = None, **answer: str) -> str:
         """Do one round that ends in a question, and give the state that came with it."""
-        result = await self.call(replica, state, answer)
-        assert isinstance(result, InputRequiredResult)
-        assert result.request_state is not None
-        return result.request_state
+        return await asked(self._url(replica), state, user=self.user, **answer)
+
+    def _url(self, replica: Replica) -> str:
+        return f"http://127.0.0.1:{replica.port}/{self.kind}/{self.alg}/mcp"

@@ -3,17 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult, InputResponses
 
 from statebox import Keyring
-from tests.mcp.served import ORDER, Told, refused, serving, text_of
+from tests.mcp.client import asked, call, refused, text_of
+from tests.mcp.served import serving
 from tests.mcp.servers.cutover import MOVES, After, Before
 
 KEY = "the secret of the old deployment, long enough"
@@ -41,37 +37,6 @@ async def urls(request: pytest.FixtureRequest) -> AsyncIterator[Urls]:
     async with AsyncExitStack() as stack:
         apps = (before([KEY]), after(ring, [KEY]), after(ring, None))
         yield Urls(*[await stack.enter_async_context(serving(app)) for app in apps])
-
-
-async def call(url: str, state: str | None = None, *, user: str = "alice", **answer: str) -> Told:
-    """Do one round with the SDK's own client; an error answer is an answer."""
-    answers: InputResponses = {
-        key: ElicitResult(action="accept", content={key: value}) for key, value in answer.items()
-    }
-    async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {user}-token"}) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-        try:
-            return await client.session.call_tool(
-                "refund",
-                ORDER,
-                request_state=state,
-                input_responses=answers or None,
-                allow_input_required=True,
-            )
-        # Caught in here: the client's task group would wrap it in a group of its own.
-        except MCPError as error:
-            return error
-
-
-async def asked(url: str, state: str | None = None, **answer: Any) -> str:
-    """Do one round that ends in a question; give the state that came with it."""
-    told = await call(url, state, **answer)
-    assert not isinstance(told, MCPError)
-    state = getattr(told, "request_state", None)
-    assert isinstance(state, str)
-    return state
 
 
 async def test_a_flow_goes_on_after_the_move_and_in_our_tokens_from_then_on(urls: Urls) -> None:

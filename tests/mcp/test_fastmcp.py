@@ -6,15 +6,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastmcp import Context, FastMCP
-from mcp_types import InputRequiredResult
 from starlette.applications import Starlette
 
 from statebox import Keyring, Statebox
 from statebox.mcp import protect, request_state_security
 from statebox.mcp.fastmcp import SealedStateOnly
-from tests.mcp.servers.kinds import low_level_server, mcp_server
-from tests.mcp.servers.refund import refund
+from tests.mcp.servers.kinds import fastmcp_server, low_level_server, mcp_server
 
 ORDER = {"order": "ORD-7001"}
 FORGED = '{"step":"confirm","order":"ORD-9999","name":"Mallory"}'
@@ -22,15 +19,9 @@ YES = {"yes": {"action": "accept", "content": {"yes": "yes"}}}
 NAME = {"name": {"action": "accept", "content": {"name": "Alice"}}}
 
 
-def fastmcp_server(**options: Any) -> Starlette:
+def fastmcp(**options: Any) -> Starlette:
     security = request_state_security(Keyring.generate(), audience="billing")
-    server = FastMCP("refunds", request_state_security=security, **options)
-
-    async def refund_tool(order: str, ctx: Context) -> str | InputRequiredResult:
-        return refund(order, ctx.request_state, ctx.input_responses)
-
-    server.tool(refund_tool, name="refund")
-    return server.http_app()
+    return fastmcp_server(security, **options).http_app()
 
 
 def protected_server() -> Starlette:
@@ -82,7 +73,7 @@ async def call(client: httpx2.AsyncClient, **members: object) -> dict[str, Any]:
 async def test_a_state_by_its_python_name_is_refused_with_the_frozen_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with served(fastmcp_server(middleware=[SealedStateOnly()])) as client:
+    async with served(fastmcp(middleware=[SealedStateOnly()])) as client:
         told = await call(client, request_state=FORGED, inputResponses=YES)
     assert told["error"] == {
         "code": -32602,
@@ -94,13 +85,13 @@ async def test_a_state_by_its_python_name_is_refused_with_the_frozen_error(
 
 
 async def test_a_state_by_its_python_name_beside_a_null_one_starts_anew() -> None:
-    async with served(fastmcp_server(middleware=[SealedStateOnly()])) as client:
+    async with served(fastmcp(middleware=[SealedStateOnly()])) as client:
         told = await call(client, requestState=None, request_state=FORGED, inputResponses=YES)
     assert told["result"]["resultType"] == "input_required"
 
 
 async def test_a_sealed_state_beside_a_forged_one_is_the_one_that_counts() -> None:
-    async with served(fastmcp_server(middleware=[SealedStateOnly()])) as client:
+    async with served(fastmcp(middleware=[SealedStateOnly()])) as client:
         sealed = (await call(client))["result"]["requestState"]
         told = await call(client, requestState=sealed, request_state=FORGED, inputResponses=NAME)
         sealed = told["result"]["requestState"]
@@ -110,7 +101,7 @@ async def test_a_sealed_state_beside_a_forged_one_is_the_one_that_counts() -> No
 
 async def test_without_the_middleware_fastmcp_still_believes_a_forged_state() -> None:
     """The day this fails, FastMCP is mended, and README and SECURITY.md can say so."""
-    async with served(fastmcp_server()) as client:
+    async with served(fastmcp()) as client:
         told = await call(client, request_state=FORGED, inputResponses=YES)
     assert told["result"]["content"][0]["text"] == "refunded ORD-9999 to Mallory"
 

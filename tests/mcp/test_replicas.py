@@ -2,15 +2,16 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, TextContent
 
 from statebox import Keyring, Request, Statebox
 from statebox.mcp import StateboxCodec
-from tests.mcp.replicas import ORDER, Caller, Replica
+from tests.mcp import client
+from tests.mcp.client import ORDER
+from tests.mcp.replicas import Caller, Replica
 
 KINDS = ("codec", "protected", "fastmcp", "lowlevel")
 SDK_BOUNDARY = ("codec", "fastmcp")
@@ -20,14 +21,12 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 Replicas = tuple[Replica, Replica]
 
 
-async def refused(caller: Caller, replica: Replica, state: str, **how: dict[str, object]) -> str:
+async def refused(
+    caller: Caller, replica: Replica, state: str, arguments: Mapping[str, object] = ORDER
+) -> str:
     """Present a state that must be refused; give the reason that the server logged."""
     before = len(replica.logged())
-    answer = await caller.call(replica, state, ("name", "Alice"), **how)
-    assert isinstance(answer, MCPError)
-    assert answer.code == -32602
-    assert answer.message == "Invalid or expired requestState"
-    assert answer.data == {"reason": "invalid_request_state"}
+    assert client.refused(await caller.call(replica, state, arguments=arguments, name="Alice"))
     (line,) = replica.logged()[before:]
     assert state not in line
     assert "ORD-7001" not in line
@@ -47,21 +46,17 @@ async def test_a_flow_of_three_rounds_goes_back_and_forth_between_two_processes(
 ) -> None:
     here, there = replicas
     caller = Caller(kind, alg)
-    asked_name = await caller.paused(here)
-    asked_yes = await caller.paused(there, asked_name, ("name", "Alice"))
-    done = await caller.call(here, asked_yes, ("yes", "yes"))
-    assert isinstance(done, CallToolResult)
-    assert not done.is_error
-    (content,) = done.content
-    assert isinstance(content, TextContent)
-    assert content.text == "refunded ORD-7001 to Alice"
+    asked_name = await caller.asked(here)
+    asked_yes = await caller.asked(there, asked_name, name="Alice")
+    done = await caller.call(here, asked_yes, yes="yes")
+    assert client.text_of(done) == "refunded ORD-7001 to Alice"
 
 
 @every_kind
 async def test_a_state_with_one_changed_character_is_refused(replicas: Replicas, kind: str) -> None:
     here, there = replicas
     caller = Caller(kind)
-    state = await caller.paused(here)
+    state = await caller.asked(here)
     changed = state[:-20] + ("A" if state[-20] != "A" else "B") + state[-19:]
     assert await refused(caller, there, changed) == "authentication"
 
@@ -71,7 +66,7 @@ async def test_a_state_of_one_user_is_refused_to_another_of_the_same_client(
     replicas: Replicas, kind: str
 ) -> None:
     here, there = replicas
-    state = await Caller(kind).paused(here)
+    state = await Caller(kind).asked(here)
     assert await refused(Caller(kind, user="bob"), there, state) == "principal"
 
 
@@ -79,7 +74,7 @@ async def test_a_state_of_one_user_is_refused_to_another_of_the_same_client(
 async def test_a_state_of_one_order_is_refused_for_another(replicas: Replicas, kind: str) -> None:
     here, there = replicas
     caller = Caller(kind)
-    state = await caller.paused(here)
+    state = await caller.asked(here)
     reason = await refused(caller, there, state, arguments={"order": "ORD-9999"})
     assert reason == ("request binding" if kind in SDK_BOUNDARY else "request")
 
@@ -87,7 +82,7 @@ async def test_a_state_of_one_order_is_refused_for_another(replicas: Replicas, k
 @every_kind
 async def test_a_state_of_another_ring_is_refused(replicas: Replicas, kind: str) -> None:
     here, there = replicas
-    state = await Caller(kind, "HS256").paused(here)
+    state = await Caller(kind, "HS256").asked(here)
     assert await refused(Caller(kind, "A256GCM"), there, state) == "unknown_key"
 
 
@@ -116,7 +111,7 @@ async def test_a_state_of_the_codec_and_one_of_the_boundary_do_not_open_as_each_
     replicas: Replicas, sealed_by: str, presented_to: str
 ) -> None:
     here, there = replicas
-    state = await Caller(sealed_by).paused(here)
+    state = await Caller(sealed_by).asked(here)
     assert await refused(Caller(presented_to), there, state) == "malformed"
 
 

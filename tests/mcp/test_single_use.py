@@ -319,25 +319,31 @@ async def test_with_remember_a_failure_is_an_answer_too(
     assert handler.seen == []
 
 
+class Slow:
+    """A handler that says when it has begun, and waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
+        self.begun.set()
+        await self.go_on.wait()
+        return DONE
+
+
 async def test_with_remember_a_second_presenter_waits_for_the_first_ones_answer(
     box: Statebox, guard: MemoryGuard
 ) -> None:
     boundary = StateboxBoundary(box, guard=guard, remember=guard)
     token = await state_of(boundary, context())
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
-        begun.set()
-        await go_on.wait()
-        return DONE
-
+    slow = Slow()
     first = asyncio.create_task(boundary(context(state=token), slow))
-    await begun.wait()
+    await slow.begun.wait()
     again = [asyncio.create_task(boundary(context(state=token), Handler())) for _ in range(3)]
     for _ in range(10):
         await asyncio.sleep(0)
     assert not any(task.done() for task in again)
-    go_on.set()
+    slow.go_on.set()
     assert await asyncio.gather(first, *again) == [DONE] * 4
 
 
@@ -360,18 +366,12 @@ async def test_with_remember_a_client_that_hangs_up_cancels_nothing(
 ) -> None:
     boundary = StateboxBoundary(box, guard=guard, remember=guard)
     token = await state_of(boundary, context())
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
-        begun.set()
-        await go_on.wait()
-        return DONE
-
+    slow = Slow()
     async with anyio.create_task_group() as group:
         group.start_soon(boundary, context(state=token), slow)
-        await begun.wait()
+        await slow.begun.wait()
         group.cancel_scope.cancel()
-        go_on.set()
+        slow.go_on.set()
     assert await boundary(context(state=token), Handler()) == DONE
 
 

@@ -19,6 +19,7 @@ from statebox.mcp.fastmcp import SealedStateOnly
 from statebox.mcp.fastmcp import SingleUse as FastMCPSingleUse
 from statebox.replay import MemoryGuard
 from tests.mcp.rounds import CALL, REFUND, STATE, Handler, code, context, paused
+from tests.mcp.servers.kinds import fastmcp_server
 from tests.mcp.servers.refund import refund
 from tests.mcp.test_fastmcp import NAME, call, served
 
@@ -231,7 +232,7 @@ async def test_a_fastmcp_tool_may_call_another_one_in_its_turn() -> None:
     async def outer(order: str, ctx: Context) -> str | InputRequiredResult:
         if ctx.request_state is not None:
             await ctx.fastmcp.call_tool("look", {"order": order})
-        return refund(order, ctx.request_state, ctx.input_responses)
+        return await refund(order, ctx.request_state, ctx.input_responses)
 
     server.tool(inner, name="look")
     server.tool(outer, name="refund")
@@ -253,16 +254,10 @@ async def test_a_predicate_tells_which_fastmcp_tools_are_single_use(only: str) -
         asked.append(request)
         return request.target == only
 
-    server = FastMCP(
-        "refunds",
-        request_state_security=request_state_security(Keyring.generate(), audience="billing"),
+    server = fastmcp_server(
+        request_state_security(Keyring.generate(), audience="billing"),
         middleware=[FastMCPSingleUse(MemoryGuard(), single_use=single_use)],
     )
-
-    async def tool(order: str, ctx: Context) -> str | InputRequiredResult:
-        return refund(order, ctx.request_state, ctx.input_responses)
-
-    server.tool(tool, name="refund")
     async with served(server.http_app()) as client:
         first = (await call(client))["result"]["requestState"]
         told = [await call(client, requestState=first, inputResponses=NAME) for _ in range(2)]

@@ -9,19 +9,16 @@ import pytest
 
 from statebox import Keyring
 from statebox.replay import SQLiteGuard
+from tests.mcp.client import asked, call, refused, text_of
 from tests.mcp.served import (
     Make,
     Refunds,
-    asked,
     boundary,
-    call,
     codec,
     fastmcp,
     low_level_boundary,
     low_level_codec,
-    refused,
     serving,
-    text_of,
 )
 
 

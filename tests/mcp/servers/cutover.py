@@ -9,7 +9,14 @@ from statebox import Keyring, Statebox
 from statebox.mcp import StateboxBoundary, protect, request_state_security
 from statebox.mcp.cutover import SDKKeys
 from statebox.mcp.fastmcp import SealedStateOnly
-from tests.mcp.servers.kinds import AUTH, Users, fastmcp_server, low_level_server, mcp_server
+from tests.mcp.servers.kinds import (
+    AUTH,
+    FASTMCP_AUTH,
+    Users,
+    fastmcp_server,
+    low_level_server,
+    mcp_server,
+)
 
 NAME = "refunds"
 """What the servers are called, and so the audience of what the SDK seals."""
@@ -24,7 +31,7 @@ def mcp_server_before(keys: SDKKeys) -> Starlette:
 
 def fastmcp_before(keys: SDKKeys) -> Starlette:
     """A FastMCP with the SDK's codec."""
-    return fastmcp_server(RequestStateSecurity(keys=keys)).http_app()
+    return fastmcp_server(RequestStateSecurity(keys=keys), auth=FASTMCP_AUTH).http_app()
 
 
 def low_level_before(keys: SDKKeys) -> Starlette:
@@ -44,8 +51,8 @@ def codec_after(ring: Keyring, keys: SDKKeys | None) -> Starlette:
 
 def fastmcp_after(ring: Keyring, keys: SDKKeys | None) -> Starlette:
     """A FastMCP with statebox as the SDK's codec."""
-    server = fastmcp_server(request_state_security(ring, audience=NAME, accept_sdk_keys=keys))
-    server.add_middleware(SealedStateOnly())
+    security = request_state_security(ring, audience=NAME, accept_sdk_keys=keys)
+    server = fastmcp_server(security, auth=FASTMCP_AUTH, middleware=[SealedStateOnly()])
     return server.http_app()
 
 

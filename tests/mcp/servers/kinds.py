@@ -26,7 +26,7 @@ from starlette.applications import Starlette
 from statebox import Keyring, Statebox
 from statebox.mcp import StateboxBoundary, protect, request_state_security
 from statebox.mcp.fastmcp import SealedStateOnly
-from tests.mcp.servers.refund import refund
+from tests.mcp.servers.refund import Round, refund
 
 AUDIENCE = "billing"
 ISSUER = "https://login.example"
@@ -42,6 +42,13 @@ AUTH = AuthSettings(
     resource_server_url=AnyHttpUrl("http://127.0.0.1/mcp"),
     validate_token_resource=False,
 )
+FASTMCP_AUTH = StaticTokenVerifier(
+    {
+        token: {"client_id": "app", "sub": user, "iss": ISSUER, "scopes": []}
+        for token, user in USERS.items()
+    }
+)
+"""The same users, as FastMCP knows them."""
 
 
 class Users(TokenVerifier):
@@ -57,25 +64,25 @@ class Users(TokenVerifier):
         )
 
 
-def mcp_server(**options: Any) -> MCPServer[Any]:
+def mcp_server(run: Round = refund, **options: Any) -> MCPServer[Any]:
     """An MCPServer with the refund tool."""
     server = MCPServer[Any]("refunds", **options)
 
     async def refund_tool(order: str, ctx: Context) -> str | InputRequiredResult:
-        return refund(order, ctx.request_state, ctx.input_responses)
+        return await run(order, ctx.request_state, ctx.input_responses)
 
     server.add_tool(refund_tool, name="refund")
     return server
 
 
-def low_level_server() -> Server[Any]:
+def low_level_server(run: Round = refund) -> Server[Any]:
     """A low-level Server with the refund tool."""
 
     async def call(
         ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         order = str((params.arguments or {})["order"])
-        done = refund(order, params.request_state, params.input_responses)
+        done = await run(order, params.request_state, params.input_responses)
         if isinstance(done, InputRequiredResult):
             return done
         return CallToolResult(content=[TextContent(text=done)])
@@ -102,18 +109,14 @@ def protected(keyring: str) -> Starlette:
     return server.streamable_http_app()
 
 
-def fastmcp_server(security: RequestStateSecurity) -> FastMCP[Any]:
-    """A FastMCP with the refund tool, and with the users of the others."""
-    tokens: dict[str, dict[str, Any]] = {
-        token: {"client_id": "app", "sub": user, "iss": ISSUER, "scopes": []}
-        for token, user in USERS.items()
-    }
-    server = FastMCP[Any](
-        "refunds", auth=StaticTokenVerifier(tokens), request_state_security=security
-    )
+def fastmcp_server(
+    security: RequestStateSecurity, run: Round = refund, **options: Any
+) -> FastMCP[Any]:
+    """A FastMCP with the refund tool."""
+    server = FastMCP[Any]("refunds", request_state_security=security, **options)
 
     async def refund_tool(order: str, ctx: FastMCPContext) -> str | InputRequiredResult:
-        return refund(order, ctx.request_state, ctx.input_responses)
+        return await run(order, ctx.request_state, ctx.input_responses)
 
     server.tool(refund_tool, name="refund")
     return server
@@ -121,8 +124,8 @@ def fastmcp_server(security: RequestStateSecurity) -> FastMCP[Any]:
 
 def fastmcp(keyring: str) -> Starlette:
     """A FastMCP with statebox as the SDK's codec."""
-    server = fastmcp_server(request_state_security(keyring, audience=AUDIENCE))
-    server.add_middleware(SealedStateOnly())
+    security = request_state_security(keyring, audience=AUDIENCE)
+    server = fastmcp_server(security, auth=FASTMCP_AUTH, middleware=[SealedStateOnly()])
     return server.http_app()
 
 

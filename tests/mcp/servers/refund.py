@@ -1,6 +1,7 @@
 """A refund in three rounds, as every server of these tests runs it: asks a name, then a yes."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp_types import (
@@ -11,8 +12,11 @@ from mcp_types import (
     InputResponses,
 )
 
+Round = Callable[[str, str | None, InputResponses | None], Awaitable[str | InputRequiredResult]]
+"""Does one round of a flow, from the order, the state and the answers that came in."""
 
-def refund(
+
+async def refund(
     order: str, state: str | None, answers: InputResponses | None
 ) -> str | InputRequiredResult:
     """Do one round: the first asks for a name, the second for a yes, the third is done."""
