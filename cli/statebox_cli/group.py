@@ -7,7 +7,6 @@ product.md gives it. No traceback reaches a terminal: its lines could show what 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn, cast
@@ -87,15 +86,18 @@ class CommandGroup(click.Group):
         sys.exit(self._run(arguments, extra))
 
     def _run(self, arguments: list[str], extra: dict[str, Any]) -> int:
+        code = 0
         try:
             code = self._outcome(arguments, extra)
             sys.stdout.flush()  # here, so that a closed pipe is noticed here
         except BrokenPipeError:
-            # Python flushes again when it ends, and there is nobody left to read it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _PIPE_CLOSED
+            code = _PIPE_CLOSED
         except KeyboardInterrupt:
-            return _INTERRUPTED
+            code = _INTERRUPTED
+        except OSError as error:
+            # What failed within a command was reported there, and its exit code stands.
+            code = code or output.report(error, None, as_json=False)
+        output.let_go()
         return code
 
     def _outcome(self, arguments: list[str], extra: dict[str, Any]) -> int:
@@ -110,7 +112,5 @@ class CommandGroup(click.Group):
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001 - a traceback could show a secret
-            name = ctx.invoked_subcommand if ctx else None
-            command = self.get_command(ctx, name) if ctx and name else None
-            return output.report(error, command, as_json=as_json)
+            return output.report(error, ctx, as_json=as_json)
         return 0

@@ -14,7 +14,7 @@ from statebox.keys import A256GCM, Key
 from statebox_cli import options, output
 from statebox_cli.keys_lifetimes import LEEWAY, active, end_of, lagging, sealing, spans
 from statebox_cli.keys_store import store_of
-from statebox_cli.output import Problem
+from statebox_cli.output import Command, Problem
 from statebox_cli.times import both, relative, span
 
 Status = Literal["pass", "fail", "skipped"]
@@ -72,7 +72,7 @@ def rate_of(value: str | float) -> float:
         raise click.BadParameter("that is not a rate; write 50/s, 3000/m or 2e6/d") from None
 
 
-@click.command()
+@click.command(cls=Command, blank={"keyring": None, "at": None, "checks": []})
 @options.keyring_option(required=True)
 @click.option(
     "--max-age",

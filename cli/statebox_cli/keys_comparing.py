@@ -11,7 +11,7 @@ from statebox.keyring import Keyring
 from statebox.keys import Key
 from statebox_cli import options, output
 from statebox_cli.keys_store import store_of
-from statebox_cli.output import InputError, Problem
+from statebox_cli.output import Command, InputError, Problem
 
 
 class Difference(NamedTuple):
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
     detail: str
 
 
-@click.command()
+@click.command(cls=Command, blank={"rings": [], "differences": []})
 @click.argument("rings", nargs=-1, required=True, metavar="RING RING...")
 @options.at_option
 @options.json_option

@@ -7,11 +7,12 @@ import click
 from statebox.errors import ExpiredKeyError, RevokedKeyError
 from statebox.keyring import Keyring
 from statebox_cli import rotation
-from statebox_cli.keys_writing import Write, key_of, write, writes
-from statebox_cli.output import RefusedError
+from statebox_cli.keys_options import BLANK, Write, writes
+from statebox_cli.keys_writing import key_of, write
+from statebox_cli.output import Command, RefusedError
 
 
-@click.command()
+@click.command(cls=Command, blank=BLANK)
 @click.argument("kid")
 @click.option("--now", "at_once", is_flag=True, required=True, help="At once: the only way.")
 @writes
@@ -39,7 +40,7 @@ def promote(asked: Write, kid: str, at_once: bool) -> None:
     write(asked, plan, question=f"Let {kid} seal from now on?")
 
 
-@click.command()
+@click.command(cls=Command, blank=BLANK)
 @click.argument("kid")
 @click.option("--reason", required=True, metavar="TEXT", help="Why, for those who come after.")
 @writes
@@ -59,7 +60,7 @@ def revoke(asked: Write, kid: str, reason: str) -> None:
     write(asked, plan, question=f"Revoke {kid}?")
 
 
-@click.command()
+@click.command(cls=Command, blank=BLANK)
 @click.argument("kid")
 @writes
 def retire(asked: Write, kid: str) -> None:
@@ -82,7 +83,7 @@ def retire(asked: Write, kid: str) -> None:
     write(asked, plan, question=f"End {kid}?")
 
 
-@click.command()
+@click.command(cls=Command, blank=BLANK)
 @writes
 def prune(asked: Write) -> None:
     """Take out the keys that have ended.

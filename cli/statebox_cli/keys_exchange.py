@@ -16,9 +16,10 @@ from statebox.keys import A256GCM, ALGORITHMS, HS256, Key, require_kid
 from statebox_cli import options, output
 from statebox_cli.keys_lifetimes import active
 from statebox_cli.keys_making import alg_option
+from statebox_cli.keys_options import BLANK, Write, writes
 from statebox_cli.keys_store import store_of
-from statebox_cli.keys_writing import Write, create, require_consent, write, writes
-from statebox_cli.output import RefusedError
+from statebox_cli.keys_writing import create, require_consent, write
+from statebox_cli.output import Command, RefusedError
 from statebox_cli.rotation import free_start, placed
 from statebox_cli.times import relative
 
@@ -28,7 +29,7 @@ _USES: Final = {"sig": HS256, "enc": A256GCM}
 _OPERATIONS: Final = {"sign": HS256, "verify": HS256, "encrypt": A256GCM, "decrypt": A256GCM}
 
 
-@click.command()
+@click.command(cls=Command, blank={"keys": [], "max_ttl": None})
 @options.keyring_option(required=True)
 @click.option("--secrets", is_flag=True, help="With the secrets, which then are out.")
 @click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal.")
@@ -41,7 +42,7 @@ def export(keyring: str, secrets: bool, yes: bool, as_json: bool) -> None:
     """
     store = store_of(keyring)
     if secrets and not yes:
-        require_consent(f"Print the secrets of {store.name}?", [])
+        require_consent(f"Print the secrets of {store.name}?", [], hint="Give --yes.")
     jwks = store.read().to_jwks()
     checked = secrets and pyjwt_is_here()
     for jwk in jwks["keys"]:
@@ -52,7 +53,7 @@ def export(keyring: str, secrets: bool, yes: bool, as_json: bool) -> None:
     output.emit(jwks, json.dumps(jwks, indent=2), as_json=as_json)
 
 
-@click.command("import")
+@click.command("import", cls=Command, blank=BLANK)
 @click.argument("source", metavar="FILE")
 @click.option(
     "--activate-in",

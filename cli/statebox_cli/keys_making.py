@@ -11,7 +11,9 @@ from statebox.keyring import DEFAULT_MAX_TTL, Keyring
 from statebox.keys import A256GCM, ALGORITHMS, HS256, Key
 from statebox_cli import options, output
 from statebox_cli.keys_lifetimes import LEEWAY
-from statebox_cli.keys_writing import Write, create, write, writes
+from statebox_cli.keys_options import BLANK, Write, writes
+from statebox_cli.keys_writing import create, write
+from statebox_cli.output import Command
 from statebox_cli.rotation import rotated
 
 _SOON: Final = 60  # seconds in which every replica reads its source again, also a slow one
@@ -40,7 +42,7 @@ def longest_life(value: str | int) -> int:
     return seconds
 
 
-@click.command()
+@click.command(cls=Command, blank=BLANK)
 @alg_option
 @click.option(
     "--max-ttl",
@@ -60,7 +62,7 @@ def init(asked: Write, alg: str | None, max_ttl: int) -> None:
     create(asked, Keyring([key], max_ttl=max_ttl))
 
 
-@click.command()
+@click.command(cls=Command, blank=BLANK)
 @click.option(
     "--activate-in",
     type=options.duration,
@@ -78,9 +80,9 @@ def rotate(asked: Write, activate_in: int, alg: str | None) -> None:
     """
     write(asked, lambda ring: rotated(ring, asked.now, activate_in=activate_in, alg=alg))
     if activate_in < _SOON:
+        slow = f" that reads the ring less often than every {activate_in} s" if activate_in else ""
         output.note(
-            f"a replica that reads the ring less often than every {activate_in} s rejects "
-            "tokens of the new key until it does",
+            f"a replica{slow} rejects tokens of the new key until it has read the ring",
             hint="A file is looked at every second, a Redis every 5 s, a command every 60 s.",
         )
     if alg == HS256:

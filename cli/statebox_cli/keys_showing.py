@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from statebox_cli import options, output
 from statebox_cli.keys_store import store_of
 from statebox_cli.keys_view import ring_text, ring_view
+from statebox_cli.output import Command
+
+BLANK: Final[dict[str, object]] = {"keyring": None, "at": None, "max_ttl": None, "keys": []}
+"""The members of `--json`, as they are where there is nothing to say but an error."""
 
 
-@click.command("list")
+@click.command("list", cls=Command, blank=BLANK)
 @options.keyring_option(required=True)
 @options.at_option
 @options.json_option

@@ -5,73 +5,21 @@ What would reject tokens that can be alive is refused without --force, with the 
 
 from __future__ import annotations
 
-import functools
 import sys
-import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import click
 
 from statebox.errors import StateboxError, UnknownKeyError
 from statebox.keyring import Keyring
 from statebox.keys import Key
-from statebox_cli import options, output
+from statebox_cli import output
 from statebox_cli.keys_lifetimes import Loss, lagging, losses, outage
-from statebox_cli.keys_store import PrintedStore, Store, change, exists_error, store_of
-from statebox_cli.keys_view import ring_text, ring_view
-from statebox_cli.output import WIDTH, InputError, RefusedError
+from statebox_cli.keys_options import Write
+from statebox_cli.keys_store import PrintedStore, change, exists_error, store_of
+from statebox_cli.keys_telling import changes, described, tell
+from statebox_cli.output import InputError, RefusedError
 from statebox_cli.times import both, relative
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """What a person asked for, apart from the change itself.
-
-    Attributes:
-        keyring: The address of the ring.
-        now: The moment of the change, in seconds since 1970.
-        dry_run: Whether nothing is to be written.
-        as_json: Whether to print JSON.
-        yes: Whether nothing is to be asked.
-        force: Whether live tokens may be rejected.
-    """
-
-    keyring: str
-    now: int
-    dry_run: bool
-    as_json: bool
-    yes: bool
-    force: bool
-
-
-def writes(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of every writing command; the command gets `asked: Write`."""
-
-    @functools.wraps(function)
-    def command(
-        *, keyring: str, dry_run: bool, as_json: bool, yes: bool, force: bool, **others: object
-    ) -> None:
-        asked = Write(
-            keyring=keyring,
-            now=int(options.moment(None)),  # roles change at whole seconds
-            dry_run=dry_run,
-            as_json=as_json,
-            yes=yes,
-            force=force,
-        )
-        function(asked=asked, **others)
-
-    for option in (
-        options.json_option,
-        click.option("--force", is_flag=True, help="Do it though live tokens are rejected."),
-        click.option("--yes", is_flag=True, help="Do not ask; needed without a terminal."),
-        click.option("--dry-run", is_flag=True, help="Show before and after, and write nothing."),
-        options.keyring_option(required=True),
-    ):
-        command = option(command)
-    return command
 
 
 def key_of(ring: Keyring, kid: str) -> Key:
@@ -89,9 +37,7 @@ def key_of(ring: Keyring, kid: str) -> Key:
     return key
 
 
-def write(
-    asked: Write, plan: Callable[[Keyring], Keyring], *, question: str | None = None
-) -> tuple[Keyring, Keyring]:
+def write(asked: Write, plan: Callable[[Keyring], Keyring], *, question: str | None = None) -> None:
     """Carry out one change of a ring, and print what became of it.
 
     Args:
@@ -99,13 +45,11 @@ def write(
         plan: Makes the new ring of the old one.
         question: What to ask before writing; None: nothing.
 
-    Returns:
-        The ring before and after.
-
     Raises:
         RefusedError: The change would reject live tokens.
         KeyringError: The ring cannot be read or written.
         InputError: There is a question and nobody to answer it.
+        UntoldError: The ring was written, and what became of it cannot be printed.
     """
     store = store_of(asked.keyring)
 
@@ -129,8 +73,7 @@ def write(
         return True
 
     before, after, written = change(store, planned, agree)
-    _tell(asked, store, before, after, written=written)
-    return before, after
+    tell(asked, store, before, after, written=written)
 
 
 def create(asked: Write, ring: Keyring) -> None:
@@ -140,6 +83,7 @@ def create(asked: Write, ring: Keyring) -> None:
         RefusedError: There is one, and it is not to be overwritten.
         KeyringError: It cannot be written.
         InputError: It is to be overwritten, and there is nobody to ask.
+        UntoldError: It was written, and cannot be printed.
     """
     store = store_of(asked.keyring)
     if store.has_ring() if isinstance(store, PrintedStore) else store.exists():
@@ -151,54 +95,7 @@ def create(asked: Write, ring: Keyring) -> None:
             )
     if not asked.dry_run:
         store.create(ring, force=asked.force)
-    _tell(asked, store, None, ring, written=not asked.dry_run)
-
-
-def _tell(
-    asked: Write, store: Store, before: Keyring | None, after: Keyring, *, written: bool
-) -> None:
-    lines = changes(before, after, asked.now) or ["nothing to change"]
-    lines = [line for said in lines for line in textwrap.wrap(said, WIDTH, subsequent_indent="  ")]
-    if asked.dry_run and before is not None:
-        lines += ["", "BEFORE", ring_text(before, asked.now), "", "AFTER"]
-    else:
-        lines.append("")
-    lines.append(ring_text(after, asked.now))
-    if isinstance(store, PrintedStore) and not asked.dry_run:
-        # Its stdout is the ring, to be stored; what there is to say goes beside it.
-        click.echo("\n".join(lines), err=True)
-        if written:
-            output.note(f"{store.name} cannot be written to: the new ring is on stdout")
-        else:
-            store.create(after)  # what stands in its place would be stored as the ring
-        return
-    data = _data(asked, before, after) | {"written": written}
-    output.emit(data, "\n".join(lines), as_json=asked.as_json)
-    if asked.dry_run:
-        output.note("nothing was written")
-
-
-def changes(before: Keyring | None, after: Keyring, now: float) -> list[str]:
-    """Say in words in what two rings differ, one line for each key."""
-    gone = [] if before is None else [key for key in before if after.get(key.kid) is None]
-    lines = [f"{key.kid} is taken out" for key in gone]
-    for key in after:
-        old = None if before is None else before.get(key.kid)
-        if old == key:
-            continue
-        said: list[str] = []
-        if old is None:
-            said.append(f"is new, for {key.alg}")
-        if key.revoked is not None and (old is None or old.revoked is None):
-            said.append("is revoked, and opens nothing")
-        elif old is None or old.nbf != key.nbf:
-            said.append(f"seals from {both(key.nbf, now)}")
-        if key.exp is not None and (old is None or old.exp != key.exp):
-            said.append(f"opens until {both(key.exp, now)}")
-        elif key.exp is None and old is not None and old.exp is not None:
-            said.append("opens without end")
-        lines.append(f"{key.kid} {'; '.join(said)}")
-    return lines
+    tell(asked, store, None, ring, written=not asked.dry_run)
 
 
 def _require_harmless(asked: Write, before: Keyring, after: Keyring) -> None:
@@ -225,7 +122,7 @@ def _refused(
     if not asked.as_json:
         return error
     problem = output.problem_of(error)
-    data = _data(asked, before, after) | {"written": False, "error": problem._asdict()}
+    data = described(asked, before, after) | {"written": False, "error": problem._asdict()}
     output.emit(data, "", as_json=True)
     return click.exceptions.Exit(problem.exit_code)
 
@@ -244,17 +141,6 @@ def require_clock(ring: Keyring, now: float) -> None:
         )
 
 
-def _data(asked: Write, before: Keyring | None, after: Keyring) -> dict[str, Any]:
-    lost = [] if before is None else losses(before, after, asked.now)
-    return {
-        "keyring": store_of(asked.keyring).name,
-        "dry_run": asked.dry_run,
-        "before": [] if before is None else ring_view(before, asked.now),
-        "after": ring_view(after, asked.now),
-        "rejects": [{"kid": loss.key.kid, "until": loss.until} for loss in lost],
-    }
-
-
 def _lost(asked: Write, before: Keyring, after: Keyring) -> list[str]:
     lost = losses(before, after, asked.now)
     if not lost:
@@ -266,12 +152,18 @@ def _kids(lost: list[Loss]) -> str:
     return ", ".join(loss.key.kid for loss in lost)
 
 
-def require_consent(question: str, lines: list[str]) -> None:
+def require_consent(
+    question: str,
+    lines: list[str],
+    *,
+    hint: str = "Give --yes; --dry-run shows what would change.",
+) -> None:
     """Ask before something that cannot be taken back.
 
     Args:
         question: What to ask.
         lines: What to show before it.
+        hint: What to do where there is nobody to ask.
 
     Raises:
         InputError: There is no terminal to ask at.
@@ -280,7 +172,7 @@ def require_consent(question: str, lines: list[str]) -> None:
     if not sys.stdin.isatty():
         raise InputError(
             "this is to be confirmed, and there is no terminal to ask at",
-            hint="Give --yes; --dry-run shows what would change.",
+            hint=hint,
         )
     for line in lines:
         click.echo(line, err=True)

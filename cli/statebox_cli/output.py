@@ -16,6 +16,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import click
@@ -48,6 +49,8 @@ EXIT_CODES: Final = {
 }
 """The exit code of each error code (product.md); every other error is 1."""
 
+_BLANK: Final = f"{__name__}.blank"  # in the map that all contexts of one run share
+
 
 class RefusedError(StateboxError):
     """The command did not act, because it would reject live tokens or was not confirmed."""
@@ -79,6 +82,15 @@ class Command(click.Command):
     def __init__(self, *args: Any, blank: Mapping[str, object], **kwargs: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **kwargs)
         self.blank = blank
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; from here on an error is one of this command."""
+        ctx.meta[_BLANK] = self.blank
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click leaves it out of some
+            raise
 
 
 class Problem(NamedTuple):
@@ -121,18 +133,33 @@ def note(message: str, hint: str | None = None) -> None:
         message: One line.
         hint: What to do about it, if anything.
     """
-    click.echo(f"statebox: {_said(message)}", err=True)
+    aside(f"statebox: {_said(message)}")
     if hint:
-        click.echo(f"hint: {_said(hint)}", err=True)
+        aside(f"hint: {_said(hint)}")
 
 
-def report(error: Exception, command: click.Command | None, *, as_json: bool) -> int:
+def aside(text: str) -> None:
+    """Write lines on stderr as they are; that nobody can be told is no reason to fail."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def let_go() -> None:
+    """Drop what could not be written: Python would try once more when it ends, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def report(error: Exception, ctx: click.Context | None, *, as_json: bool) -> int:
     """Write the error that a command ended with.
 
     Args:
         error: Any exception. The message of one that is neither ours nor click's is not shown,
             for it may hold what is secret.
-        command: The command that was called, if it came so far.
+        ctx: The context of the whole run, if it came so far.
         as_json: Whether `--json` was given: then the object goes to stdout as well.
 
     Returns:
@@ -142,15 +169,27 @@ def report(error: Exception, command: click.Command | None, *, as_json: bool) ->
         error.show()  # the help, on stderr
         return USAGE
     problem = problem_of(error)
+    told = False
     if as_json:
-        blank: Mapping[str, object] = command.blank if isinstance(command, Command) else {}
-        emit({**blank, "error": problem._asdict()}, "", as_json=True)
-    else:
+        blank: Mapping[str, object] = ctx.meta.get(_BLANK, {}) if ctx else {}
+        told = _is_emitted({**blank, "error": problem._asdict()})
+    if not told:
         note(problem.message, problem.hint)
     if problem.code == "unexpected" and os.environ.get("STATEBOX_DEBUG"):
         # Source lines and no values: neither the message nor the locals.
-        click.echo("".join(traceback.format_tb(error.__traceback__)), err=True, nl=False)
+        aside("".join(traceback.format_tb(error.__traceback__)).rstrip("\n"))
     return problem.exit_code
+
+
+def _is_emitted(data: Mapping[str, object]) -> bool:
+    # It may be stdout itself that has failed, as on a disk that is full.
+    try:
+        emit(data, "", as_json=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def problem_of(error: Exception) -> Problem:

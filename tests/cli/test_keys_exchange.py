@@ -30,7 +30,8 @@ def test_export_shows_no_secret_unless_told(keys: Keys, path: Path) -> None:
     said = ran.json
     assert (ran.code, [one["kid"] for one in said["keys"]]) == (0, ["one", "two"])
     assert all("k" not in one for one in said["keys"])
-    assert keys("export", "--secrets").code == 2  # nobody to ask
+    ran = keys("export", "--secrets")
+    assert (ran.code, ran.err.splitlines()[1]) == (2, "hint: give --yes")  # nobody to ask
     assert keys("export", "--json").json["error"] is None
 
 
@@ -130,6 +131,7 @@ def test_keys_without_dates_are_put_apart_and_do_not_take_over(keys: Keys, path:
     others = [jwk(kid=f"k{number}", k=key(f"k{number}").to_jwk()["k"]) for number in range(3)]
     ran = keys("import", "-", stdin=json.dumps({"keys": others}))
     assert ran.code == 0
+    assert ran.out.startswith("k0 is new, for A256GCM; opens, and does not seal\n")
     assert [(one.kid, one.nbf) for one in Keyring.load(path)][:4] == [
         ("zero", 0), ("k0", 1), ("k1", 2), ("k2", 3),
     ]  # fmt: skip

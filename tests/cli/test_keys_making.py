@@ -25,6 +25,17 @@ def test_init_makes_a_private_ring_of_one_active_key(keys: Keys, path: Path) -> 
     assert ring.active(NOW - 60) is ring.active(NOW)
 
 
+def test_a_key_that_seals_at_once_is_not_said_to_have_begun_in_the_past(
+    keys: Keys, path: Path
+) -> None:
+    said = keys("init").out.splitlines()[0]
+    assert said == f"{kids(path)[0]} is new, for A256GCM; seals from now on"
+    said = keys("rotate", "--activate-in", "0").out
+    assert f"{kids(path)[1]} is new, for A256GCM; seals from now on" in said
+    said = keys("revoke", kids(path)[1], "--reason", "leaked", "--force", "--yes").out
+    assert "is new, for A256GCM; seals from now on" in said
+
+
 def test_init_takes_an_algorithm_and_a_longest_life(keys: Keys, path: Path) -> None:
     assert keys("init", "--alg", "HS256", "--max-ttl", "2h").code == 0
     ring = Keyring.load(path)
@@ -105,6 +116,8 @@ def test_a_rotation_too_short_for_slow_sources_is_remarked_on(keys: Keys, path: 
     assert ran.code == 0
     assert "a replica that reads the ring less often than every 30 s rejects" in ran.err
     assert keys("rotate", "--activate-in", "1m").err == ""
+    said = keys("rotate", "--activate-in", "0").err.splitlines()[0]
+    assert said == "statebox: a replica rejects tokens of the new key until it has read the ring"
 
 
 def test_one_rotation_after_another_takes_over_in_the_order_of_time(
