@@ -26,6 +26,7 @@ from statebox import Keyring, Request, Statebox, StateboxError
 from statebox.files import locked
 from statebox_cli import output
 from statebox_cli.options import json_option
+from statebox_cli.output import Command
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
@@ -74,18 +75,16 @@ class Server:
         return lines[-1].partition("tools/call: ")[2].partition(" (kid")[0]
 
 
-@click.command()
+@click.command(
+    cls=Command, blank={"steps": {}}, short_help="Watch a flow move between two servers."
+)
 @json_option
 def demo(*, as_json: bool) -> None:
-    r"""Watch an MCP flow pause in one server process and finish in another.
+    """Watch an MCP flow pause in one server process and finish in another.
 
     Starts two MCP servers on loopback with one keyring file. A refund asks the user to confirm:
     the first round goes to server A, the second to server B. Then four tokens that must not work
     are presented: tampered with, expired, another user's, another order's.
-
-    \b
-    Example:
-      statebox demo
     """
     importlib.import_module("mcp")  # where it is missing, the error says so before all else
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
 from statebox_cli.anatomy import is_cut_short, is_whole
-from statebox_cli.mend import mend
+from statebox_cli.mend import mend, without_line_end
 
 WHOLE: Final = "the whole input"
 MEMBERS: Final = ("requestState", "request_state")
@@ -74,7 +74,7 @@ def find(data: bytes) -> list[Found]:
         where it came with none. Where nothing looks like a token and the text is one word, that
         word.
     """
-    text = _decode(data)
+    text = without_line_end(_decode(data))
     pasted = mend(text)
     if is_whole(pasted.text) or _TOKEN.fullmatch(pasted.text):
         return [Found(pasted.text, WHOLE, pasted.damage)]

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, NoReturn, cast
 
 import click
 
 from statebox import __version__
 from statebox_cli import output
+from statebox_cli.output import InputError
 
 _INTERRUPTED: Final = 130  # what a shell reports for SIGINT ...
 _PIPE_CLOSED: Final = 141  # ... and for SIGPIPE
@@ -71,6 +73,16 @@ class CommandGroup(click.Group):
             return None
         module, attribute = place.split(":")
         return cast("click.Command", getattr(importlib.import_module(module), attribute))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is asked for, or name one that is spelt alike."""
+        near = get_close_matches(args[0], self._places, n=1)
+        if near and args[0] not in self._places and not ctx.resilient_parsing:
+            # click knows only of commands that are loaded.
+            raise InputError(f"no such command '{args[0]}'", hint=f"Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
 
     def main(
         self,

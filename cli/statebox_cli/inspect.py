@@ -13,7 +13,7 @@ from statebox import MalformedTokenError, Request
 from statebox.claims import MAX_ROUND
 from statebox.limits import DEFAULT_LEEWAY, DEFAULT_MAX_ROUNDS
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS
-from statebox_cli import options, output, reading
+from statebox_cli import inputs, options, output, reading
 from statebox_cli.find import Found, find
 from statebox_cli.judging import Context
 from statebox_cli.mend import TRIMMED
@@ -21,6 +21,7 @@ from statebox_cli.output import Command, InputError
 from statebox_cli.report import examine
 
 _PATH: Final = re.compile(r"[^{}\"/]*/[^{}\"]*|[^{}\"]*\.(?:json|har|txt|log)")
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]{1,20}")  # the shortest token that is known is longer
 
 _HELP: Final = """Say what a token is and, with a keyring, why a server rejected it.
 
@@ -54,41 +55,24 @@ BLANK: Final[dict[str, object]] = {
 """The members of `--json`, as they are where there is nothing to say but an error."""
 
 
-@click.command(cls=Command, blank=BLANK, help=_HELP, short_help=_HELP.partition(".")[0])
+@click.command(cls=Command, blank=BLANK, help=_HELP, short_help=_HELP.partition(".")[0] + ".")
 @click.argument("source", required=False, metavar="[TOKEN | FILE | -]")
 @options.keyrings_option
-@options.audience_option(required=False)
-@options.principal_option
+@options.token_options(required=False)
 @click.option("--no-principal", is_flag=True, help="Nobody known presents it.")
-@options.request_option
 @click.option("--no-request", is_flag=True, help="It came with no request.")
-@options.at_option
-@click.option(
-    "--leeway",
-    type=options.duration,
-    default=DEFAULT_LEEWAY,
-    metavar="DURATION",
-    envvar="STATEBOX_LEEWAY",
-    show_envvar=True,
-    help="The server's, where not 60s.",
-)
-@click.option(
+@options.server_option("--leeway", options.duration, DEFAULT_LEEWAY, "The server's, where not 60s.")
+@options.server_option(
     "--max-rounds",
-    type=click.IntRange(1, MAX_ROUND),
-    default=DEFAULT_MAX_ROUNDS,
-    metavar="N",
-    envvar="STATEBOX_MAX_ROUNDS",
-    show_envvar=True,
-    help="The server's, where not 32.",
+    click.IntRange(1, MAX_ROUND),
+    DEFAULT_MAX_ROUNDS,
+    "The server's, where not 32.",
 )
-@click.option(
+@options.server_option(
     "--max-token-chars",
-    type=click.IntRange(256),
-    default=DEFAULT_MAX_TOKEN_CHARS,
-    metavar="N",
-    envvar="STATEBOX_MAX_TOKEN_CHARS",
-    show_envvar=True,
-    help="The server's, where not 65536.",
+    click.IntRange(256),
+    DEFAULT_MAX_TOKEN_CHARS,
+    "The server's, where not 65536.",
 )
 @click.option(
     "--sdk-key-file",
@@ -122,14 +106,14 @@ def inspect(
     """Say what a token is, and why it was rejected."""
     if (principal and no_principal) or (request and no_request):
         raise InputError("an option and its opposite contradict each other")
-    rings = [options.load_keyring(source) for source in keyrings]
-    sdk_keys = [options.read_input(path) for path in key_files]
+    rings = [inputs.load_keyring(source) for source in keyrings]
+    sdk_keys = [inputs.read_input(path) for path in key_files]
     context = Context(
         now=options.moment(at),
         audience=audience,
-        principal=options.principal_of(principal),
+        principal=inputs.principal_of(principal),
         principal_known=bool(principal) or no_principal,
-        call=options.load_call(request),
+        call=inputs.load_call(request),
         call_known=request is not None or no_request,
         leeway=leeway,
         max_rounds=max_rounds,
@@ -141,6 +125,8 @@ def inspect(
     ]
     for _, found in reports:
         _note(found, several=len(reports) > 1)
+    if source and source == founds[0].text and _WORD.fullmatch(source):
+        output.note("there is no file of this name, so it was taken for the token itself")
     data = [report.as_json(show_state=show_state) for report, _ in reports]
     problem = next((report.problem for report, _ in reports if report.problem), None)
     if len(reports) == 1:
@@ -158,6 +144,10 @@ def _read(source: str | None) -> bytes:
         raise InputError("there is no token", hint="Give a token, a file, or - for stdin.")
     if source is None or source == "-":
         return _read_plain("-")
+    if not source.strip():
+        raise InputError(
+            "the token is empty", hint="Look whether the variable that it came from is set."
+        )
     try:
         is_file = Path(source).exists()
     except (OSError, ValueError):  # too long for a name, or no name at all
@@ -170,8 +160,8 @@ def _read(source: str | None) -> bytes:
 
 
 def _read_plain(path: str) -> bytes:
-    data = options.read_input(path)
-    options.require_plain(path, data, "inspect")
+    data = inputs.read_input(path)
+    inputs.require_plain(path, data, "inspect")
     return data
 
 

@@ -13,7 +13,7 @@ from statebox.errors import KeyringError
 from statebox.jwk import key_from_jwk
 from statebox.keyring import DEFAULT_MAX_TTL, Keyring
 from statebox.keys import A256GCM, ALGORITHMS, HS256, Key, require_kid
-from statebox_cli import options, output
+from statebox_cli import inputs, options, output
 from statebox_cli.keys_lifetimes import active
 from statebox_cli.keys_making import alg_option
 from statebox_cli.keys_options import BLANK, Write, writes
@@ -73,7 +73,7 @@ def import_keys(asked: Write, source: str, activate_in: int | None, alg: str | N
     store = store_of(asked.keyring)
     there = store.exists()
     kids = {key.kid for key in store.read()} if there else set[str]()
-    keys, max_ttl = _parsed(options.read_input(source), source, alg, kids)
+    keys, max_ttl = _parsed(inputs.read_input(source), source, alg, kids)
     if not there:
         create(asked, Keyring(_begun(keys, taken=set()), max_ttl=max_ttl))
         return

@@ -57,6 +57,11 @@ def mend(text: str) -> Mended:
     return Mended(text, tuple(damage))
 
 
+def without_line_end(text: str) -> str:
+    """Take one line break off the end: a file ends with one, and nobody has put it there."""
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
 def _unquote(text: str) -> str:
     return text.strip("\"'`<>()[]{},;")
 

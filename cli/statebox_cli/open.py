@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from statebox import Continuation, Statebox
-from statebox_cli import options, output
+from statebox_cli import inputs, options, output
 from statebox_cli.cbor_text import diagnostic, is_json, state_text
 from statebox_cli.output import Command, InputError
 
@@ -40,13 +40,10 @@ BLANK: Final[dict[str, object]] = {
 """The members of `--json`, as they are where there is nothing to say but an error."""
 
 
-@click.command(cls=Command, blank=BLANK, help=_HELP, short_help=_HELP.partition(",")[0])
+@click.command(cls=Command, blank=BLANK, help=_HELP, short_help=_HELP.partition(",")[0] + ".")
 @click.argument("token", default="-", metavar="[FILE | -]")
 @options.keyring_option(required=True)
-@options.audience_option(required=True)
-@options.principal_option
-@options.request_option
-@options.at_option
+@options.token_options(required=True)
 @options.json_option
 def open_token(
     token: str,
@@ -61,15 +58,15 @@ def open_token(
     if [token, request].count("-") > 1:
         raise InputError("stdin can be only one of token and request")
     now = options.moment(at)
-    ring = options.load_keyring(keyring)
+    ring = inputs.load_keyring(keyring)
     try:
         box = Statebox(ring, audience=audience, clock=lambda: now)
     except ValueError as error:
         raise InputError(str(error)) from None
     turn = box.open(
-        options.read_token(token),
-        principal=options.principal_of(principal),
-        request=options.request_of(options.load_call(request)),
+        inputs.read_token(token),
+        principal=inputs.principal_of(principal),
+        request=inputs.request_of(inputs.load_call(request)),
     )
     output.emit(_described(turn), state_text(turn.state), as_json=as_json)
 

@@ -6,25 +6,16 @@ option's value: it comes from a file or from stdin.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from statebox import Keyring, Request
 from statebox.claims import TIME_LIMIT
-from statebox.sources import open_source
-from statebox_cli.find import Call, call_of
-from statebox_cli.output import InputError, note
-
-MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -133,152 +124,65 @@ def audience_option(*, required: bool) -> Callable[[_F], _F]:
     )
 
 
-def principal_option(function: _F) -> _F:
-    """Add `--principal PART`, repeatable; the command gets `principal: tuple[str, ...]`."""
-    return click.option(
-        "--principal",
-        multiple=True,
-        metavar="PART",
-        help="Who presents the token; repeat it for each part, as issuer, subject, client.",
-    )(function)
-
-
-def request_option(function: _F) -> _F:
-    """Add `--request FILE`; the command gets `request: str | None`, for `load_call`."""
-    return click.option(
-        "--request",
-        metavar="FILE",
-        help="The JSON-RPC request it belongs to, as JSON; - is stdin.",
-    )(function)
-
-
 def at_option(function: _F) -> _F:
     """Add `--at TIME`; the command gets `at: float | None`, for `moment`."""
     return click.option("--at", type=point_in_time, metavar="TIME", help=_AT_HELP)(function)
 
 
+def token_options(*, required: bool) -> Callable[[_F], _F]:
+    """Add what a token is sealed or judged by: `--audience --principal --request --at`.
+
+    The command gets `audience: str` (or None), `principal: tuple[str, ...]`, `request: str | None`
+    for `inputs.load_call`, and `at: float | None` for `moment`.
+
+    Args:
+        required: Whether there has to be an audience.
+    """
+
+    def add(function: _F) -> _F:
+        for option in (
+            at_option,
+            click.option(
+                "--request",
+                metavar="FILE",
+                help="The JSON-RPC request it belongs to, as JSON; - is stdin.",
+            ),
+            click.option(
+                "--principal",
+                multiple=True,
+                metavar="PART",
+                help="Who presents the token; repeat it for each part, as issuer, subject, client.",
+            ),
+            audience_option(required=required),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+def server_option(
+    name: str, kind: Callable[[str | int], int] | click.IntRange, default: int, explained: str
+) -> Callable[[_F], _F]:
+    """Add a setting that a server has as well, as `--ttl`; its variable is STATEBOX_TTL.
+
+    Args:
+        name: The option.
+        kind: The type of its value.
+        default: The library's own default.
+        explained: The help, which names that default.
+    """
+    return click.option(
+        name,
+        type=kind,
+        default=default,
+        metavar="DURATION" if kind is duration else "N",
+        envvar=f"STATEBOX_{name.removeprefix('--').replace('-', '_').upper()}",
+        show_envvar=True,
+        help=explained,
+    )
+
+
 def moment(at: float | None) -> float:
     """Give the time to judge by, in seconds since 1970: *at*, or now."""
     return time.time() if at is None else at
-
-
-def load_keyring(source: str) -> Keyring:
-    """Read a ring once from where `--keyring` says.
-
-    Args:
-        source: A path, or `file: env: cmd: redis:` and a place.
-
-    Returns:
-        The ring.
-
-    Raises:
-        KeyringError: It cannot be read, or is no keyring.
-    """
-    return open_source(source).current()
-
-
-def read_input(path: str) -> bytes:
-    """Read a file that a person named, or stdin.
-
-    Args:
-        path: The file; `-` is stdin.
-
-    Returns:
-        The whole content.
-
-    Raises:
-        InputError: It cannot be read, or is longer than 64 MiB.
-    """
-    try:
-        if path == "-":
-            data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-        else:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_INPUT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a path"
-        raise InputError(f"{path} cannot be read: {reason}") from None
-    if len(data) > MAX_INPUT_BYTES:
-        raise InputError(f"{path} is longer than 64 MiB", hint="`statebox scan` reads long files.")
-    return data
-
-
-def require_plain(path: str, start: bytes, command: str) -> None:
-    """Refuse a compressed file, in which nothing would be found.
-
-    Args:
-        path: Its name, for the message.
-        start: Its first bytes.
-        command: The command that it was given to.
-
-    Raises:
-        InputError: It begins as gzip does (RFC 1952, section 2.3.1).
-    """
-    if start.startswith(b"\x1f\x8b\x08"):
-        name = "FILE" if path == "-" else path
-        raise InputError(
-            f"{'stdin' if path == '-' else path} looks like gzip",
-            hint=f"Run `zcat {name} | statebox {command} -`.",
-        )
-
-
-def read_token(path: str) -> str:
-    """Read a token from a file or from stdin; trim the blanks around it, and say so.
-
-    Args:
-        path: The file; `-` is stdin.
-
-    Returns:
-        The token, of any content.
-
-    Raises:
-        InputError: It cannot be read.
-    """
-    text = read_input(path).decode("utf-8", "replace")
-    if text.strip() != text:
-        note("the token had blanks around it, which were trimmed")
-    return text.strip()
-
-
-def load_call(path: str | None) -> Call | None:
-    """Read the JSON-RPC request of `--request FILE`.
-
-    Args:
-        path: The file; `-` is stdin; None: no request.
-
-    Returns:
-        The request, or None.
-
-    Raises:
-        InputError: It cannot be read, or is no JSON-RPC request that a token can be bound to.
-    """
-    if path is None:
-        return None
-    try:
-        call = call_of(json.loads(read_input(path)))
-        if call is None:
-            raise ValueError
-        request_of(call)
-    except (ValueError, TypeError, RecursionError):
-        # `from None`: the decoder's error carries the whole document.
-        raise InputError(
-            f"{path} is not a JSON-RPC request",
-            hint='Give the whole message: {"method": "tools/call", "params": {...}}.',
-        ) from None
-    return call
-
-
-def request_of(call: Call | None) -> Request | None:
-    """Give the request that tokens are bound to."""
-    return None if call is None else Request.from_params(call.method, call.params)
-
-
-def principal_of(parts: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Give the principal of `--principal` options: their values, or None where there is none.
-
-    Raises:
-        InputError: All parts are empty.
-    """
-    if parts and not any(parts):
-        raise InputError("the principal is empty", hint="Leave --principal out to bind to nobody.")
-    return parts or None

@@ -201,6 +201,9 @@ def problem_of(error: Exception) -> Problem:
             error, click.exceptions.NoArgsIsHelpError
         )  # its message is the help
         message = "Missing command." if no_command else error.format_message()
+        if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+            # Every command has it, and only a group of commands has not.
+            message = "--json comes after the name of a command"
         return Problem("usage", message, _usage_hint(error))
     if isinstance(error, click.Abort):
         return Problem("aborted", "Aborted.", "Nothing was confirmed.")

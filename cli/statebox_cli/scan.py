@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from statebox_cli import options, output
+from statebox_cli import inputs, options, output
 from statebox_cli.output import Command, InputError, printable
 from statebox_cli.sieve import hits_in
 from statebox_cli.tally import Tally
@@ -75,7 +75,7 @@ def scan(
         raise InputError("--csv and --json contradict each other")
     if not files and sys.stdin.isatty():
         raise InputError("there is no file", hint="Name files, or - for stdin.")
-    tally = Tally(None if keyring is None else options.load_keyring(keyring), audience)
+    tally = Tally(None if keyring is None else inputs.load_keyring(keyring), audience)
     now = options.moment(at)
     size = 0
     with _progress(files) as progress:
@@ -85,7 +85,7 @@ def scan(
             def count(block: bytes) -> None:
                 nonlocal size
                 if size == first:  # noqa: B023 - called within this turn
-                    options.require_plain(name, block, "scan")  # noqa: B023
+                    inputs.require_plain(name, block, "scan")  # noqa: B023
                 size += len(block)
                 progress(len(block))
 
@@ -106,6 +106,8 @@ def _streams(files: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
         if name == "-":
             yield name, sys.stdin.buffer
             continue
+        if not name:
+            raise InputError("the name of a file is empty")
         try:
             with Path(name).open("rb") as stream:
                 yield name, stream

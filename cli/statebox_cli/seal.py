@@ -10,7 +10,7 @@ import click
 from statebox import Statebox
 from statebox.cbor import State
 from statebox.limits import DEFAULT_MAX_FLOW_AGE, DEFAULT_TTL
-from statebox_cli import options, output
+from statebox_cli import inputs, options, output
 from statebox_cli.output import Command, InputError
 
 _HELP: Final = """Seal a state into a token, and print the token.
@@ -29,32 +29,22 @@ Examples:
 """
 
 
-@click.command(cls=Command, blank={"token": None}, help=_HELP, short_help=_HELP.partition(",")[0])
+@click.command(
+    cls=Command, blank={"token": None}, help=_HELP, short_help=_HELP.partition(",")[0] + "."
+)
 @options.keyring_option(required=True)
-@options.audience_option(required=True)
+@options.token_options(required=True)
 @click.option("--state", default="-", metavar="FILE", help="The state, as JSON.  [default: stdin]")
-@options.principal_option
-@options.request_option
 @click.option("--after", metavar="FILE", help="The token whose flow goes on; - is stdin.")
-@click.option(
-    "--ttl",
-    type=options.duration,
-    default=DEFAULT_TTL,
-    metavar="DURATION",
-    envvar="STATEBOX_TTL",
-    show_envvar=True,
-    help="How long the token lives, where not 10m.",
+@options.server_option(
+    "--ttl", options.duration, DEFAULT_TTL, "How long the token lives, where not 10m."
 )
-@click.option(
+@options.server_option(
     "--max-flow-age",
-    type=options.duration,
-    default=DEFAULT_MAX_FLOW_AGE,
-    metavar="DURATION",
-    envvar="STATEBOX_MAX_FLOW_AGE",
-    show_envvar=True,
-    help="How long a new flow may take, where not 1h.",
+    options.duration,
+    DEFAULT_MAX_FLOW_AGE,
+    "How long a new flow may take, where not 1h.",
 )
-@options.at_option
 @options.json_option
 def seal(
     keyring: str,
@@ -72,25 +62,25 @@ def seal(
     if [state, request, after].count("-") > 1:
         raise InputError("stdin can be only one of state, request and token")
     now = options.moment(at)
-    ring = options.load_keyring(keyring)
+    ring = inputs.load_keyring(keyring)
     try:
         box = Statebox(
             ring, audience=audience, ttl=ttl, max_flow_age=max_flow_age, clock=lambda: now
         )
     except ValueError as error:
         raise InputError(str(error)) from None
-    bound_to = options.principal_of(principal)
-    came_with = options.request_of(options.load_call(request))
+    bound_to = inputs.principal_of(principal)
+    came_with = inputs.request_of(inputs.load_call(request))
     turn = None
     if after is not None:
-        turn = box.open(options.read_token(after), principal=bound_to, request=came_with)
+        turn = box.open(inputs.read_token(after), principal=bound_to, request=came_with)
     token = box.seal(_read_state(state), principal=bound_to, request=came_with, after=turn)
     output.emit({"token": token}, token, as_json=as_json)
 
 
 def _read_state(path: str) -> State:
     try:
-        state: State = json.loads(options.read_input(path))
+        state: State = json.loads(inputs.read_input(path))
     except (ValueError, RecursionError):
         # `from None`: the decoder's error carries the whole document.
         raise InputError(f"the state in {path} is not JSON") from None

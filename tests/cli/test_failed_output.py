@@ -139,7 +139,7 @@ def test_what_was_not_written_is_not_called_written(folder: Path) -> None:
         (("keys", "list"), 1),
         (("keys", "list", "--json"), 1),
         (("inspect", "-h"), 1),
-        (("inspect", "x", "--json"), 1),
+        (("inspect", "sb1.x", "--json"), 1),
         (("keys", "list", "--bogus", "--json"), 2),
         (("keys", "list", "--keyring", "none.json", "--json"), 8),
     ],
