@@ -13,7 +13,13 @@ request digest in which equal numbers are equal, and a typed reason in the log f
 
     protect(server, Statebox.from_source("file:keyring.json", audience="billing"))
 
-Neither can tell that a state comes for the first time. That takes a guard (`statebox.replay`):
+**A FastMCP needs one line more**, whatever codec it has: `middleware=[SealedStateOnly()]`, out of
+`statebox.mcp.fastmcp`. FastMCP (seen with 4.2.3) takes a member `request_state` for `requestState`
+and hands it to the handler as it came, past the SDK's boundary; without that middleware a client
+can write a state of its own. MCPServer and the low-level Server do not read that name, and
+statebox's own boundary refuses it.
+
+Neither way can tell that a state comes for the first time. That takes a guard (`statebox.replay`):
 `SingleUse` for the codec, `guard=` for the boundary.
 
 A token of one way never opens by the other. On the wire both refuse alike: code -32602, message

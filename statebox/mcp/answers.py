@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from statebox.errors import OpenError, StateboxError
+from statebox.errors import MalformedTokenError, OpenError, StateboxError
 
 logger: Final = logging.getLogger("statebox.mcp")
 
@@ -31,6 +31,14 @@ def refuse(method: str, error: StateboxError) -> NoReturn:
         message="Invalid or expired requestState",
         data={"reason": "invalid_request_state"},
     ) from error
+
+
+def never_opened() -> MalformedTokenError:
+    """Make the error for a state that came by the name it has in Python, past who opens states."""
+    return MalformedTokenError(
+        "the state came in request_state, which is never sealed",
+        hint="Somebody tries to hand a handler a state of their own; look who it is.",
+    )
 
 
 def fail(method: str, error: StateboxError, flow: str | None = None) -> NoReturn:

@@ -11,7 +11,7 @@ state that the token holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast, final
+from typing import Any, NoReturn, TypedDict, cast, final
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.request_state import authenticated_principal as sdk_authenticated_principal
@@ -28,12 +28,11 @@ from statebox.errors import (
     SealError,
     StateboxError,
 )
-from statebox.mcp.answers import fail, refuse
+from statebox.mcp.answers import fail, never_opened, refuse
 from statebox.mcp.cutover import SDKKeys, SDKPrincipal, SDKState, SDKTokens, is_sdk_token
-from statebox.mcp.once import DEFAULT_WAIT, Once, SingleUseOption
+from statebox.mcp.once import DEFAULT_WAIT, BoxVault, Once, SingleUseOption
 from statebox.mcp.principal import PrincipalBinding, PrincipalOption, authenticated_principal
 from statebox.replay import AnswerStore, ReplayGuard
-from statebox.replay.guard import Presented
 from statebox.reports import report_rejected
 
 
@@ -57,8 +56,9 @@ class StateboxBoundary:
 
     It acts on the methods whose results may carry a state (tools/call, prompts/get,
     resources/read) and passes every other message untouched. A state that comes in is opened and
-    replaced by its text before any handler runs; an absent one, and null, pass. A state that goes
-    out in an `input_required` result is sealed, in the flow that the round belongs to.
+    replaced by its text before any handler runs; an absent one, and null, pass. One that comes as
+    `request_state`, its name in Python, is refused: to who reads that name it was never opened. A
+    state that goes out in an `input_required` result is sealed, in the flow of its round.
 
     A low-level `Server` takes it in its `middleware`; `protect` puts it there, and on an
     `MCPServer` into the place of the SDK's boundary: a state must not be sealed twice.
@@ -116,7 +116,7 @@ class StateboxBoundary:
                 guard,
                 only=single_use,
                 store=remember,
-                vault=_Vault(box),
+                vault=BoxVault(box),
                 wait=wait,
                 on_event=box.on_event,
             )
@@ -152,8 +152,13 @@ class StateboxBoundary:
         if ctx.method not in INPUT_REQUIRED_METHODS:
             return await call_next(ctx)
         this_round = _Round(ctx, self._principal)
+        params: Mapping[str, Any] = ctx.params or {}
+        # INVARIANT: what a client writes is no state until it was opened. There is no reason to send
+        # this name but a reader that takes it for the other, as FastMCP does.
+        if params.get("request_state") is not None:
+            self._refuse(never_opened(), None, this_round)
         # A client can leave the member out at will, so null means no more than absence.
-        token = None if ctx.params is None else ctx.params.get("requestState")
+        token = params.get("requestState")
         if token is None:
             return self._sealed(await call_next(ctx), this_round, None)
         turn: Continuation | SDKState
@@ -162,25 +167,36 @@ class StateboxBoundary:
         else:
             turn = self._open(token, this_round)
         # As `dataclasses.replace`, which takes twice as long to find the fields.
-        members: dict[str, Any] = vars(ctx) | {
-            "params": {**(ctx.params or {}), "requestState": turn.state}
-        }
-        ctx = type(ctx)(**members)
+        members = vars(ctx) | {"params": {**params, "requestState": turn.state}}
+        opened = type(ctx)(**members)
         once = self._once
         if once is None or not once.covers(this_round.request):
-            return self._sealed(await call_next(ctx), this_round, turn)
+            return self._sealed(await call_next(opened), this_round, turn)
+        return await self._at_most_once(once, token, turn, this_round, opened, call_next)
 
+    async def _at_most_once(
+        self,
+        once: Once,
+        token: str,
+        turn: Continuation | SDKState,
+        this_round: _Round,
+        ctx: ServerRequestContext[Any, Any],
+        call_next: CallNext,
+    ) -> HandlerResult:
         async def go_on() -> HandlerResult:
             return self._sealed(await call_next(ctx), this_round, turn)
 
         try:
             answer = await once.begin(turn, this_round.request)
         except OpenError as error:
-            if self._box.on_event is not None:
-                now = self._box.clock()
-                self._box.on_event(report_rejected(error, now, token, this_round.request))
-            refuse(ctx.method, error)
+            self._refuse(error, token, this_round)
         return await once.finish(turn, go_on) if answer is None else answer.give()
+
+    def _refuse(self, error: OpenError, token: str | None, this_round: _Round) -> NoReturn:
+        on_event = self._box.on_event
+        if on_event is not None:
+            on_event(report_rejected(error, self._box.clock(), token, this_round.known))
+        refuse(this_round.method, error)
 
     def _sealed(
         self, result: HandlerResult, this_round: _Round, turn: Continuation | SDKState | None
@@ -255,7 +271,7 @@ class StateboxBoundary:
 class _Round:
     """What the states of one round are bound to: found once, for opening and sealing alike."""
 
-    __slots__ = ("_asked", "_binding", "_ctx", "_principal", "_request", "method")
+    __slots__ = ("_asked", "_binding", "_ctx", "_principal", "_problem", "known", "method")
 
     def __init__(self, ctx: ServerRequestContext[Any, Any], principal: PrincipalBinding) -> None:
         self.method = ctx.method
@@ -263,23 +279,22 @@ class _Round:
         self._binding = principal
         self._principal: str | tuple[str, ...] | None = None
         self._asked = False
-        self._request: Request | RequestError
+        self._problem = ""
+        self.known: Request | None = None
         # INVARIANT: digested before any handler runs. A handler may change its arguments in place,
         # and a state belongs to the request that the client sent and will send again.
         try:
-            self._request = Request.from_params(ctx.method, ctx.params)
+            self.known = Request.from_params(ctx.method, ctx.params)
         except (TypeError, ValueError) as error:
             # No reason to refuse a call that carries no state: kept until one is to be bound.
-            self._request = RequestError(
-                str(error), hint="The client's arguments cannot be digested."
-            )
+            self._problem = str(error)
 
     @property
     def request(self) -> Request:
         """The request as the client sent it; raises a RequestError if nothing can be bound to it."""
-        if isinstance(self._request, RequestError):
-            raise self._request
-        return self._request
+        if self.known is None:
+            raise RequestError(self._problem, hint="The client's arguments cannot be digested.")
+        return self.known
 
     @property
     def principal(self) -> str | tuple[str, ...] | None:
@@ -288,23 +303,3 @@ class _Round:
             self._principal = self._binding.find(self._ctx)
             self._asked = True
         return self._principal
-
-
-@final
-class _Vault:
-    """Seals kept answers under the ring of a box, each for the one token it belongs to."""
-
-    def __init__(self, box: Statebox) -> None:
-        self._box = box.sibling("answers")
-
-    def seal(self, text: str, turn: Presented) -> str:
-        left = max(1, turn.expires_at - self._box.clock())
-        return self._box.seal(text, principal=None, request=_answer_to(turn), ttl=left)
-
-    def open(self, sealed: str, turn: Presented) -> str:
-        text = self._box.open(sealed, principal=None, request=_answer_to(turn)).state
-        return cast("str", text)
-
-
-def _answer_to(turn: Presented) -> Request:
-    return Request("statebox/answer", turn.token_id)

@@ -1,8 +1,9 @@
 """statebox as the SDK's codec: the SDK keeps its boundary and its checks, statebox the keys.
 
-This is the way for `MCPServer` and `FastMCP` alike. Expiry, request, audience and principal are the
-SDK's to check here; the token, the keyring and its rotation are statebox's. A codec's token and a
-native one share an envelope and not a payload, and neither opens as the other.
+This is the way for `MCPServer` and, with `statebox.mcp.fastmcp.SealedStateOnly`, for `FastMCP`.
+Expiry, request, audience and principal are the SDK's to check here; the token, the keyring and its
+rotation are statebox's. A codec's token and a native one share an envelope and not a payload, and
+neither opens as the other.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ from statebox.sources import Source, open_source
 @final
 class StateboxCodec:
     """A codec for the SDK's `RequestStateSecurity(codec=...)`.
+
+    On a `FastMCP` it needs `statebox.mcp.fastmcp.SealedStateOnly` beside it.
 
     Args:
         keyring: The ring, or a live source of one.
@@ -161,6 +164,12 @@ def request_state_security(
     accept_sdk_keys: SDKKeys | None = None,
 ) -> RequestStateSecurity:
     """Make the policy that `MCPServer` and `FastMCP` take as `request_state_security=`.
+
+    A `FastMCP` needs a middleware beside it, or a client can hand its handlers a state that nobody
+    sealed, which no codec is shown (see `statebox.mcp.fastmcp`):
+
+        FastMCP("billing", request_state_security=request_state_security(...),
+                middleware=[SealedStateOnly()])
 
     Args:
         keyring: A ring; a live source of one; or where one comes from, as `"file:keyring.json"`

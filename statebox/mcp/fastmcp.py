@@ -14,9 +14,8 @@ from typing import Any, final
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 
-from statebox.errors import MalformedTokenError
 from statebox.events import Hook
-from statebox.mcp.answers import refuse
+from statebox.mcp.answers import never_opened, refuse
 from statebox.mcp.once import SingleUseOption
 from statebox.mcp.opened import OPENED
 from statebox.mcp.single_use import Spending
@@ -25,10 +24,12 @@ from statebox.replay import ReplayGuard
 
 @final
 class SealedStateOnly(Middleware):
-    """Refuses every request whose handler would see a state that was never opened.
+    """Refuses every request of a tool, prompt or resource that would see a state never opened.
 
     Use it on every FastMCP server that pauses, beside the policy:
-    `FastMCP(..., request_state_security=request_state_security(...), middleware=[SealedStateOnly()])`.
+
+        FastMCP("billing", request_state_security=request_state_security(...),
+                middleware=[SealedStateOnly()])
 
     Raises:
         MCPError: The frozen answer of a refused state (-32602). The log has the reason.
@@ -46,13 +47,7 @@ class SealedStateOnly(Middleware):
         seen = inner.request_state
         # INVARIANT: a handler sees the state that the codec opened in this request, or none.
         if seen is not None and not _is_opened(seen):
-            refuse(
-                context.method or "-",
-                MalformedTokenError(
-                    "the state came in request_state, which is never sealed",
-                    hint="Somebody tries to hand a handler a state of their own; look who it is.",
-                ),
-            )
+            refuse(context.method or "-", never_opened())
         return await call_next(context)
 
 

@@ -24,6 +24,7 @@ from mcp_types import INTERNAL_ERROR, ErrorData
 from pydantic import BaseModel
 
 from statebox.bindings import Request
+from statebox.box import Statebox
 from statebox.errors import GuardUnavailableError, ReplayedTokenError, StateboxError
 from statebox.events import GuardFailed, Hook, Recalled
 from statebox.replay import AnswerStore, ReplayGuard, spend
@@ -49,6 +50,28 @@ class Vault(Protocol):
     def open(self, sealed: str, turn: Presented) -> str:
         """Open it again."""
         ...
+
+
+@final
+class BoxVault:
+    """Seals under the ring of a box."""
+
+    def __init__(self, box: Statebox) -> None:
+        self._box = box.sibling("answers")
+
+    def seal(self, text: str, turn: Presented) -> str:
+        """Seal an answer."""
+        left = max(1, turn.expires_at - self._box.clock())
+        return self._box.seal(text, principal=None, request=_answer_to(turn), ttl=left)
+
+    def open(self, sealed: str, turn: Presented) -> str:
+        """Open it again."""
+        text = self._box.open(sealed, principal=None, request=_answer_to(turn)).state
+        return cast("str", text)
+
+
+def _answer_to(turn: Presented) -> Request:
+    return Request("statebox/answer", turn.token_id)
 
 
 @final

@@ -36,8 +36,8 @@ def protect(
             `sdk_audience` and `sdk_principal`, as for `StateboxBoundary`.
 
     Raises:
-        TypeError: The server is of another kind. A `FastMCP` takes the codec instead, as
-            `FastMCP(request_state_security=request_state_security(...))`.
+        TypeError: The server is of another kind. A `FastMCP` takes the codec instead, and with it
+            `statebox.mcp.fastmcp.SealedStateOnly`.
         ValueError: The server has a StateboxBoundary already, or its own boundary is not there
             exactly once.
     """
@@ -83,6 +83,7 @@ def _unsupported(server: object) -> str:
     if "fastmcp" in packages:
         return (
             "FastMCP has no public place for a boundary; give it the codec instead: "
-            "FastMCP(request_state_security=request_state_security(keyring, audience=...))"
+            "FastMCP(request_state_security=request_state_security(keyring, audience=...), "
+            "middleware=[SealedStateOnly()]), the latter out of statebox.mcp.fastmcp"
         )
     return f"protect() takes an MCPServer or a low-level Server, not a {type(server).__name__}"

@@ -1,6 +1,7 @@
 """The boundary: what it opens, what it seals, and what it passes on untouched."""
 
 import json
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -56,6 +57,7 @@ async def test_the_chain_sees_the_request_unchanged_but_for_its_state(box: State
     await boundary(ctx, handler)
     assert handler.seen[0].params == {**(ctx.params or {}), "requestState": STATE}
     assert (ctx.params or {})["requestState"] == token
+    assert replace(handler.seen[0], params=ctx.params) == ctx
 
 
 async def test_a_result_keeps_all_but_its_state(box: Statebox) -> None:
@@ -86,8 +88,13 @@ async def test_a_mapping_of_another_class_is_sealed_too(box: Statebox) -> None:
 
 @pytest.mark.parametrize(
     "params",
-    [REFUND, REFUND | {"requestState": None}, {}],
-    ids=["absent", "null", "no params"],
+    [
+        REFUND,
+        REFUND | {"requestState": None},
+        REFUND | {"requestState": None, "request_state": None},
+        {},
+    ],
+    ids=["absent", "null", "null by both names", "no params"],
 )
 async def test_a_request_without_a_state_passes_untouched(
     box: Statebox, params: dict[str, Any]

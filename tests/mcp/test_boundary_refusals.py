@@ -7,6 +7,7 @@ from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from statebox import Keyring, KeyringError, Statebox
+from statebox.events import Event, Rejected
 from statebox.mcp import StateboxBoundary, StateboxCodec
 from tests.mcp.identity import authenticated
 from tests.mcp.rounds import (
@@ -124,6 +125,58 @@ async def test_what_is_no_token_is_refused(
 ) -> None:
     record = await refusal(StateboxBoundary(box), context(state=state), caplog)
     assert code(record) == ("too_large" if state == "x" * 70_000 else "malformed")
+
+
+@pytest.mark.parametrize("beside", ["nothing", "null", "a token"])
+@pytest.mark.parametrize("state", ["sentinel", "", 7, {}], ids=repr)
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")],
+)
+async def test_a_state_by_its_python_name_is_refused_whatever_comes_beside_it(
+    box: Statebox,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+    target: str,
+    state: object,
+    beside: str,
+) -> None:
+    boundary = StateboxBoundary(box)
+    params: dict[str, Any] = {target: "refund"}
+    token = await state_of(boundary, context(params, method=method))
+    by_its_own: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "null": {"requestState": None},
+        "a token": {"requestState": token},
+    }
+    forged = context(params | by_its_own[beside] | {"request_state": state}, method=method)
+    record = await refusal(boundary, forged, caplog)
+    assert record.getMessage() == (
+        f"requestState refused on {method}: malformed: the state came in request_state, which is "
+        "never sealed (kid=- flow=- token=-)"
+    )
+    handler = Handler()
+    await boundary(context(params, method=method, state=token), handler)
+    assert handler.state == STATE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "event"),
+    [
+        (ORDER, Rejected(code="malformed", method="tools/call", target="refund")),
+        ({"order": {1}}, Rejected(code="malformed")),
+    ],
+    ids=["a request", "none that can be digested"],
+)
+async def test_a_state_by_its_python_name_is_told_apart_in_events(
+    ring: Keyring, clock: Clock, arguments: dict[str, Any], event: Rejected
+) -> None:
+    events: list[Event] = []
+    box = Statebox(ring, audience="billing", clock=clock, on_event=events.append)
+    forged = REFUND | {"arguments": arguments, "request_state": STATE}
+    with pytest.raises(MCPError):
+        await StateboxBoundary(box)(context(forged), Handler())
+    assert events == [event]
 
 
 async def test_a_state_that_is_not_text_is_refused_coming_in(

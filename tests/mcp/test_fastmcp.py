@@ -1,11 +1,12 @@
 """A state by the name it has in Python: FastMCP reads it, and nobody has opened it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
 import pytest
+from mcp.server.request_state import RequestStateBoundary
 from starlette.applications import Starlette
 
 from statebox import Keyring, Statebox
@@ -15,6 +16,11 @@ from tests.mcp.servers.kinds import fastmcp_server, low_level_server, mcp_server
 
 ORDER = {"order": "ORD-7001"}
 FORGED = '{"step":"confirm","order":"ORD-9999","name":"Mallory"}'
+REFUSED = {
+    "code": -32602,
+    "message": "Invalid or expired requestState",
+    "data": {"reason": "invalid_request_state"},
+}
 YES = {"yes": {"action": "accept", "content": {"yes": "yes"}}}
 NAME = {"name": {"action": "accept", "content": {"name": "Alice"}}}
 
@@ -22,6 +28,13 @@ NAME = {"name": {"action": "accept", "content": {"name": "Alice"}}}
 def fastmcp(**options: Any) -> Starlette:
     security = request_state_security(Keyring.generate(), audience="billing")
     return fastmcp_server(security, **options).http_app()
+
+
+def protected_fastmcp() -> Starlette:
+    """A FastMCP with statebox's boundary, put where nobody should: there is no public place."""
+    server = fastmcp_server(request_state_security(Keyring.generate(), audience="billing"))
+    protect(vars(server)["_mcp_server"], Statebox(Keyring.generate(), audience="billing"))
+    return server.http_app()
 
 
 def protected_server() -> Starlette:
@@ -33,6 +46,18 @@ def protected_server() -> Starlette:
 def protected_low_level_server() -> Starlette:
     server = low_level_server()
     protect(server, Statebox(Keyring.generate(), audience="billing"))
+    return server.streamable_http_app()
+
+
+def codec_server() -> Starlette:
+    security = request_state_security(Keyring.generate(), audience="billing")
+    return mcp_server(request_state_security=security).streamable_http_app()
+
+
+def codec_low_level_server() -> Starlette:
+    server = low_level_server()
+    security = request_state_security(Keyring.generate(), audience="billing")
+    server.middleware.append(RequestStateBoundary(security, default_audience=None))
     return server.streamable_http_app()
 
 
@@ -75,11 +100,7 @@ async def test_a_state_by_its_python_name_is_refused_with_the_frozen_error(
 ) -> None:
     async with served(fastmcp(middleware=[SealedStateOnly()])) as client:
         told = await call(client, request_state=FORGED, inputResponses=YES)
-    assert told["error"] == {
-        "code": -32602,
-        "message": "Invalid or expired requestState",
-        "data": {"reason": "invalid_request_state"},
-    }
+    assert told["error"] == REFUSED
     assert "request_state" in caplog.text
     assert "Mallory" not in caplog.text
 
@@ -106,8 +127,25 @@ async def test_without_the_middleware_fastmcp_still_believes_a_forged_state() ->
     assert told["result"]["content"][0]["text"] == "refunded ORD-9999 to Mallory"
 
 
-@pytest.mark.parametrize("make", [protected_server, protected_low_level_server])
-async def test_the_sdks_own_servers_do_not_read_a_state_by_its_python_name(make: Any) -> None:
+@pytest.mark.parametrize("make", [protected_fastmcp, protected_server, protected_low_level_server])
+async def test_behind_the_boundary_no_server_is_given_a_state_by_its_python_name(
+    make: Callable[[], Starlette], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(make()) as client:
+        told = await call(client, request_state=FORGED, inputResponses=YES)
+        sealed = (await call(client))["result"]["requestState"]
+        beside = await call(client, requestState=sealed, request_state=FORGED, inputResponses=YES)
+        named = await call(client, requestState=sealed, inputResponses=NAME)
+    assert told["error"] == beside["error"] == REFUSED
+    assert named["result"]["resultType"] == "input_required"
+    assert caplog.text.count("the state came in request_state") == 2
+    assert "Mallory" not in caplog.text
+
+
+@pytest.mark.parametrize("make", [codec_server, codec_low_level_server])
+async def test_the_sdks_own_servers_do_not_read_a_state_by_its_python_name(
+    make: Callable[[], Starlette],
+) -> None:
     async with served(make()) as client:
         told = await call(client, request_state=FORGED, inputResponses=YES)
     assert told["result"]["resultType"] == "input_required"

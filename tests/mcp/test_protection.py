@@ -203,10 +203,10 @@ def test_an_mcp_server_without_its_boundary_is_refused(box: Statebox) -> None:
 
 def test_fastmcp_is_refused_with_the_way_that_works(box: Statebox) -> None:
     server = FastMCP("refunds")
-    with pytest.raises(
-        TypeError, match=r"FastMCP\(request_state_security=request_state_security\("
-    ):
+    with pytest.raises(TypeError) as caught:
         protect(cast("Server[Any]", server), box)
+    assert "FastMCP(request_state_security=request_state_security(" in str(caught.value)
+    assert "middleware=[SealedStateOnly()]" in str(caught.value)
 
 
 def test_fastmcp_has_no_public_place_for_a_boundary() -> None:
