@@ -31,6 +31,24 @@ def load_keyring(source: str) -> Keyring:
     return open_source(source).current()
 
 
+def stdin_for(what: str, hint: str) -> str:
+    """Give the name of stdin, for a command that was told of no file.
+
+    Args:
+        what: What it is to hold.
+        hint: How to name a file instead, or stdin.
+
+    Returns:
+        `-`.
+
+    Raises:
+        InputError: It is a terminal, and whoever sits there does not know that it is waited for.
+    """
+    if sys.stdin.isatty():
+        raise InputError(f"there is no {what}", hint=hint)
+    return "-"
+
+
 def read_input(path: str) -> bytes:
     """Read a file that a person named, or stdin.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -140,10 +139,10 @@ def inspect(
 
 
 def _read(source: str | None) -> bytes:
-    if source is None and sys.stdin.isatty():
-        raise InputError("there is no token", hint="Give a token, a file, or - for stdin.")
-    if source is None or source == "-":
-        return _read_plain("-")
+    if source is None:
+        source = inputs.stdin_for("token", "Give a token, a file, or - for stdin.")
+    if source == "-":
+        return _read_plain(source)
     if not source.strip():
         raise InputError(
             "the token is empty", hint="Look whether the variable that it came from is set."

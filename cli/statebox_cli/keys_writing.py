@@ -176,4 +176,10 @@ def require_consent(
         )
     for line in lines:
         click.echo(line, err=True)
-    click.confirm(question, abort=True, err=True)
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C or Ctrl-D: the cursor stands behind the question
+        output.aside("")
+        raise
+    if not agreed:
+        raise click.Abort

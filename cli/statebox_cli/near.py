@@ -129,11 +129,9 @@ def unauthentic(token: str, header: Header, key: Key, rings: Sequence[Keyring]) 
     )
 
 
-def principal(
-    parts: tuple[str, ...] | None, matches: Callable[[tuple[str, ...]], bool]
-) -> Near | None:
+def principal(parts: tuple[str, ...], matches: Callable[[tuple[str, ...]], bool]) -> Near | None:
     """Tell whether the same parts in another order are who the token is for."""
-    if parts is None or not 1 < len(parts) <= _MOST_PARTS:
+    if not 1 < len(parts) <= _MOST_PARTS:
         return None
     if any(matches(order) for order in itertools.permutations(parts)):
         return Near(

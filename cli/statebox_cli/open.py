@@ -41,12 +41,12 @@ BLANK: Final[dict[str, object]] = {
 
 
 @click.command(cls=Command, blank=BLANK, help=_HELP, short_help=_HELP.partition(",")[0] + ".")
-@click.argument("token", default="-", metavar="[FILE | -]")
+@click.argument("token", required=False, metavar="[FILE | -]")
 @options.keyring_option(required=True)
 @options.token_options(required=True)
 @options.json_option
 def open_token(
-    token: str,
+    token: str | None,
     keyring: str,
     audience: str,
     principal: tuple[str, ...],
@@ -55,6 +55,8 @@ def open_token(
     as_json: bool,
 ) -> None:
     """Open a token as a server would."""
+    if token is None:
+        token = inputs.stdin_for("token", "Give a file, or - for stdin.")
     if [token, request].count("-") > 1:
         raise InputError("stdin can be only one of token and request")
     now = options.moment(at)

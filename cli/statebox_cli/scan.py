@@ -73,13 +73,12 @@ def scan(
     """Sum up the requestStates in logs."""
     if as_csv and as_json:
         raise InputError("--csv and --json contradict each other")
-    if not files and sys.stdin.isatty():
-        raise InputError("there is no file", hint="Name files, or - for stdin.")
+    files = files or (inputs.stdin_for("file", "Name files, or - for stdin."),)
     tally = Tally(None if keyring is None else inputs.load_keyring(keyring), audience)
     now = options.moment(at)
     size = 0
     with _progress(files) as progress:
-        for name, stream in _streams(files or ("-",)):
+        for name, stream in _streams(files):
             first = size
 
             def count(block: bytes) -> None:
@@ -118,7 +117,7 @@ def _streams(files: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
 @contextmanager
 def _progress(files: Sequence[str]) -> Generator[Callable[[int], object]]:
     # Of stdin nobody knows the size; and no bar anywhere but on a terminal.
-    if not files or "-" in files or not sys.stderr.isatty():
+    if "-" in files or not sys.stderr.isatty():
         yield lambda _: None
         return
     total = sum(path.stat().st_size for path in map(Path, files) if path.exists())

@@ -34,7 +34,7 @@ Examples:
 )
 @options.keyring_option(required=True)
 @options.token_options(required=True)
-@click.option("--state", default="-", metavar="FILE", help="The state, as JSON.  [default: stdin]")
+@click.option("--state", metavar="FILE", help="The state, as JSON.  [default: stdin]")
 @click.option("--after", metavar="FILE", help="The token whose flow goes on; - is stdin.")
 @options.server_option(
     "--ttl", options.duration, DEFAULT_TTL, "How long the token lives, where not 10m."
@@ -49,7 +49,7 @@ Examples:
 def seal(
     keyring: str,
     audience: str,
-    state: str,
+    state: str | None,
     principal: tuple[str, ...],
     request: str | None,
     after: str | None,
@@ -59,6 +59,8 @@ def seal(
     as_json: bool,
 ) -> None:
     """Seal a state into a token."""
+    if state is None:
+        state = inputs.stdin_for("state", "Give --state FILE, or --state - for stdin.")
     if [state, request, after].count("-") > 1:
         raise InputError("stdin can be only one of state, request and token")
     now = options.moment(at)

@@ -237,7 +237,7 @@ def test_every_refusal_has_the_same_members(keys: Keys) -> None:
     assert [list(ran.json) for ran in refusals] == [members] * 4
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1)])
+@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1), (b"\x04", 1)])
 def test_at_a_terminal_the_question_comes_with_what_it_would_reject(
     path: Path, answer: bytes, code: int
 ) -> None:
@@ -262,4 +262,6 @@ def test_at_a_terminal_the_question_comes_with_what_it_would_reject(
     assert process.returncode == code
     assert f"REJECTS tokens of {one.kid}, alive until" in err
     assert f"Revoke {one.kid}? [y/N]" in err
+    # After the end of the input the question still stands there, without a line break.
+    assert ("[y/N]: \nstatebox: aborted" in err) is (answer == b"\x04")
     assert (Keyring.load(path) == before) is (code != 0)

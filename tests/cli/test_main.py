@@ -70,8 +70,8 @@ def test_a_part_of_the_command_itself_that_is_missing_is_not_blamed_on_an_extra(
     assert "pip install" not in ran.err
 
 
-@pytest.mark.parametrize("name", ["inspect", "scan"])
-def test_nobody_waits_for_a_terminal_that_was_not_asked_for(name: str) -> None:
+@pytest.mark.parametrize("name", OURS)
+def test_nobody_waits_for_a_terminal_that_was_not_asked_for(name: str, tmp_path: Path) -> None:
     master, slave = pty.openpty()
     paths = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
     ran = subprocess.run(
@@ -79,7 +79,12 @@ def test_nobody_waits_for_a_terminal_that_was_not_asked_for(name: str) -> None:
         stdin=slave,
         capture_output=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": paths},
+        env={
+            **os.environ,
+            "PYTHONPATH": paths,
+            "STATEBOX_KEYRING": ring_file(tmp_path),
+            "STATEBOX_AUDIENCE": "billing",
+        },
     )
     os.close(slave)
     os.close(master)
