@@ -16,7 +16,7 @@ from statebox_cli import inputs, options, output, reading
 from statebox_cli.find import Found, find
 from statebox_cli.judging import Context
 from statebox_cli.mend import TRIMMED
-from statebox_cli.output import Command, InputError
+from statebox_cli.output import Command, InputError, counted
 from statebox_cli.report import examine
 
 _PATH: Final = re.compile(r"[^{}\"/]*/[^{}\"]*|[^{}\"]*\.(?:json|har|txt|log)")
@@ -173,7 +173,7 @@ def _picked(founds: list[Found], pick: int | None) -> list[Found]:
     if pick is None:
         return founds
     if pick > len(founds):
-        raise InputError(f"there are {len(founds)} requestStates, and no number {pick}")
+        raise InputError(f"of {counted(len(founds), 'requestState')} there is no number {pick}")
     return [founds[pick - 1]]
 
 

@@ -14,7 +14,7 @@ from statebox.keys import A256GCM, Key
 from statebox_cli import options, output
 from statebox_cli.keys_lifetimes import LEEWAY, active, end_of, lagging, sealing, spans
 from statebox_cli.keys_store import store_of
-from statebox_cli.output import Command, Problem
+from statebox_cli.output import Command, Problem, counted
 from statebox_cli.times import both, relative, span
 
 Status = Literal["pass", "fail", "skipped"]
@@ -159,7 +159,7 @@ def examined(
     Yields:
         How each came out.
     """
-    yield Finding("readable", "pass", f"{len(ring)} keys, private, well-formed")
+    yield Finding("readable", "pass", f"{counted(len(ring), 'key')}, private, well-formed")
     yield _clock(ring, now if clock is None else clock)
     yield _active(ring, now)
     yield _age(ring, now, limits)

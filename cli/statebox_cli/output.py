@@ -261,6 +261,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: `1 key`, `2 keys`, `1,000 keys`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def lowered(sentence: str) -> str:
     """Begin a sentence in lower case, unless it begins with a name in capitals."""
     return sentence if sentence[1:2].isupper() else sentence[:1].lower() + sentence[1:]

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from statebox_cli import inputs, options, output
-from statebox_cli.output import Command, InputError, printable
+from statebox_cli.output import Command, InputError, counted, printable
 from statebox_cli.sieve import hits_in
 from statebox_cli.tally import Tally
 
@@ -146,7 +146,7 @@ def _summary(tally: Tally, size: int, *, show_tokens: bool) -> dict[str, Any]:
 
 
 def _as_text(data: dict[str, Any], *, show_tokens: bool) -> str:
-    lines = [f"{data['tokens']:,} requestStates in {data['bytes']:,} bytes"]
+    lines = [f"{counted(data['tokens'], 'requestState')} in {counted(data['bytes'], 'byte')}"]
     for table, names in _COLUMNS.items():
         if not data[table]:
             continue

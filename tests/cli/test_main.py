@@ -146,7 +146,7 @@ def test_the_shell_completes_commands_and_options() -> None:
         (["inspect", "x", "--at", "noon"], "invalid value for '--at': that is not a time"),
         (["scan", "missing.log"], "missing.log cannot be read: No such file or directory"),
         (["inspect", "missing.json"], "there is no file missing.json"),
-        (["inspect", "x", "--pick", "2"], "there are 1 requestStates, and no number 2"),
+        (["inspect", "x", "--pick", "2"], "of 1 requestState there is no number 2"),
         (["inspect", "x", "--principal", "a", "--no-principal"], "an option and its opposite"),
     ],
 )

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statebox_cli.options import duration, point_in_time
+from statebox_cli.output import counted
 from statebox_cli.times import absolute, both, relative, span
 
 
@@ -85,3 +86,12 @@ def test_a_time_is_written_absolute_and_relative() -> None:
 @given(st.floats() | st.integers(), st.floats(0, 1 << 39))
 def test_any_number_is_written(seconds: float, now: float) -> None:
     assert both(seconds, now)
+
+
+def test_one_of_something_is_not_written_as_several() -> None:
+    assert [counted(number, "key") for number in (0, 1, 2, 1000)] == [
+        "0 keys",
+        "1 key",
+        "2 keys",
+        "1,000 keys",
+    ]
