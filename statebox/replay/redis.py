@@ -26,7 +26,8 @@ _T = TypeVar("_T")
 # anew: restarts without the last writes, a replica that took over, and keys dropped to make room all
 # show there. If there is no such record, the guard that asks may know the Redis from before, or be
 # older than it, and then it may have been emptied; or the Redis is new, and its memory begins with
-# the process. Redis tells that moment in whole seconds, as a token tells when it was sealed.
+# the process. Redis tells that moment in whole seconds, as a token tells when it was sealed: it
+# vouches for all of that second, or a fresh Redis would refuse the flows that begin with it.
 #
 # KEYS: the id; the record. ARGV: seconds to keep the id; the token's age in seconds; whether that
 # age is certain; seconds to distrust clocks by; the state that this guard saw last; whether
