@@ -243,9 +243,7 @@ async def test_a_replica_that_took_over_without_a_copy_vouches_for_nothing_older
     assert await answer(a_guard, "b", YOUNG) is True
 
 
-async def test_a_replica_spends_nothing(
-    redis: RedisProcess, replica: RedisProcess, guard: Make
-) -> None:
+async def test_a_replica_spends_nothing(replica: RedisProcess, guard: Make) -> None:
     assert await answer(guard(), "a", NOW) is True
     copied(replica)
     said = await answer(guard(url=replica.url), "b", NOW)

@@ -152,9 +152,7 @@ async def test_an_id_leaves_the_file_a_minute_after_its_token_ended(
     assert not await a_guard.consume("early 0", NOW + 10)
 
 
-async def test_an_answer_leaves_the_file_a_minute_after_its_token_ended(
-    path: Path, guard: Make
-) -> None:
+async def test_an_answer_leaves_the_file_a_minute_after_its_token_ended(guard: Make) -> None:
     clock = Clock()
     a_guard = guard(clock)
     await a_guard.put("early", b"answer", NOW + 10)

@@ -88,9 +88,7 @@ async def test_what_carries_no_state_passes() -> None:
         assert await chain(ctx, Handler(DONE)) == DONE
 
 
-async def test_a_predicate_tells_which_tools_are_single_use(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_predicate_tells_which_tools_are_single_use() -> None:
     guard = MemoryGuard()
     asked: list[Request] = []
 
