@@ -295,7 +295,7 @@ def laughs(levels: int) -> bytes:
 
 def test_references_are_refused_before_they_are_followed() -> None:
     """A billion laughs in 100 bytes: 2^16 lists here, and 2^60 for who adds 300 bytes."""
-    with pytest.raises(ValueError, match="not CBOR"):
+    with pytest.raises(ValueError, match="a tag"):
         decode_state(laughs(16))
     assert calls(lambda: decode_state(laughs(16))) < 100
 
@@ -304,7 +304,7 @@ def test_a_string_is_not_repeated_by_its_number() -> None:
     """20 KB that would become 40 MB."""
     text, often = b"x" * 20_000, 2000
     table = b"\xd9\x01\x00" + head(0x80, often + 1) + head(0x40, len(text)) + text
-    with pytest.raises(ValueError, match="not CBOR"):
+    with pytest.raises(ValueError, match="a tag"):
         decode_state(table + b"\xd8\x19\x00" * often)
 
 
