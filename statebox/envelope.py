@@ -7,8 +7,8 @@ Knows no claims and no clock.
 
 from __future__ import annotations
 
-import binascii
-import hmac
+from binascii import a2b_base64, b2a_base64
+from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -66,7 +66,7 @@ class Frame(NamedTuple):
 
 def to_text(message: bytes) -> str:
     """Write a message as a token (format, section 1)."""
-    text = binascii.b2a_base64(message, newline=False).translate(_TO_BASE64URL)
+    text = b2a_base64(message, newline=False).translate(_TO_BASE64URL)
     return PREFIX + text.rstrip(b"=").decode("ascii")
 
 
@@ -90,7 +90,56 @@ def from_text(token: str) -> bytes:
         raise ValueError("a length or a last character that base64url does not have")
     # ... and no character stands for another: see _TO_BASE64. UnicodeEncodeError is a ValueError.
     text = token[4:].encode().translate(_TO_BASE64)
-    return binascii.a2b_base64(text + _PADDING[rest], strict_mode=True)
+    return a2b_base64(text + _PADDING[rest], strict_mode=True)
+
+
+def protected_of(message: bytes) -> bytes:
+    """Check the frame of a message, whatever key it names, and slice its protected header.
+
+    Args:
+        message: Any bytes.
+
+    Returns:
+        The header's bytes; the rest of the message is one of the two profiles.
+
+    Raises:
+        ValueError: It is neither profile, a length has a longer form, or bytes are left over.
+    """
+    encrypted = message.startswith(_ENCRYPT0)
+    if not encrypted and not message.startswith(_MAC0):
+        raise ValueError("neither COSE_Encrypt0 nor COSE_Mac0")
+    length, start_ = read_head(message, 2, 0x40)
+    end = start_ + length
+    unprotected = _IV_HEADER if encrypted else _NO_HEADER
+    if not message.startswith(unprotected, end):
+        raise ValueError("another unprotected header")
+    body_at = end + (len(_IV_HEADER) + IV_BYTES if encrypted else len(_NO_HEADER))
+    check_frame(message, body_at, encrypted=encrypted)
+    return message[start_:end]
+
+
+def check_frame(message: bytes, body_at: int, *, encrypted: bool) -> int:
+    """Check that a message ends as the one encoding of its parts does, and find its content.
+
+    Args:
+        message: Its start has been looked at.
+        body_at: Where the head of the ciphertext or payload is.
+        encrypted: True for COSE_Encrypt0, False for COSE_Mac0.
+
+    Returns:
+        The position of the ciphertext or payload.
+
+    Raises:
+        ValueError: A length has a longer form, there is no room for a tag, or bytes are left over.
+    """
+    if encrypted:
+        at = content_at(message, body_at, len(message), 0x40)
+        if len(message) - at < TAG_BYTES:
+            raise ValueError("no room for a tag")
+        return at
+    if message[-34:-32] != _MAC_HEAD:
+        raise ValueError("no tag of 32 bytes")
+    return content_at(message, body_at, len(message) - 34, 0x40)
 
 
 def parse_frame(message: bytes) -> Frame:
@@ -103,33 +152,16 @@ def parse_frame(message: bytes) -> Frame:
         The parts. The whole message is the one encoding of them.
 
     Raises:
-        ValueError: It is neither profile, a length has a longer form, or bytes are left over.
+        ValueError: As `protected_of`.
     """
+    protected = protected_of(message)
     encrypted = message.startswith(_ENCRYPT0)
-    if not encrypted and not message.startswith(_MAC0):
-        raise ValueError("neither COSE_Encrypt0 nor COSE_Mac0")
-    protected, at = _bytes(message, 2)
-    unprotected = _IV_HEADER if encrypted else _NO_HEADER
-    if not message.startswith(unprotected, at):
-        raise ValueError("another unprotected header")
-    at += len(unprotected)
+    iv_at = len(start(protected, encrypted=encrypted))
+    body_at = iv_at + IV_BYTES if encrypted else iv_at
+    at = check_frame(message, body_at, encrypted=encrypted)
     if encrypted:
-        iv = message[at : at + IV_BYTES]
-        body, at = _bytes(message, at + IV_BYTES)
-        tag = b""
-        if len(body) < TAG_BYTES:
-            raise ValueError("no room for a tag")
-    else:
-        iv = b""
-        body, at = _bytes(message, at)
-        if not message.startswith(_MAC_HEAD, at):
-            raise ValueError("no tag of 32 bytes")
-        at += len(_MAC_HEAD)
-        tag = message[at : at + MAC_BYTES]
-        at += MAC_BYTES
-    if at != len(message):
-        raise ValueError("the message ends early or late")
-    return Frame(encrypted, protected, iv, body, tag)
+        return Frame(encrypted, protected, message[iv_at:body_at], message[at:], b"")
+    return Frame(encrypted, protected, b"", message[at:-34], message[-MAC_BYTES:])
 
 
 def protected_header(kid: str, alg: str) -> bytes:
@@ -165,7 +197,7 @@ class Envelope:
         content_key: 32 bytes, derived for this algorithm only.
     """
 
-    __slots__ = ("_aad", "_aead", "_body_at", "_mac", "_start", "encrypted")
+    __slots__ = ("_aad", "_aead", "_mac", "_start", "body_at", "encrypted")
 
     def __init__(self, kid: str, alg: str, content_key: bytes) -> None:
         self.encrypted = alg == A256GCM
@@ -175,12 +207,12 @@ class Envelope:
         if self.encrypted:
             self._aead = AESGCM(content_key)
             self._aad = b"\x83\x68Encrypt0" + wrapped + b"\x40"  # RFC 9052 §5.3: Enc_structure
-            self._body_at = len(self._start) + IV_BYTES
+            self.body_at = len(self._start) + IV_BYTES
         else:
             self._mac = HMAC(content_key, SHA256())
             # RFC 9052 §6.3: MAC_structure, up to the payload; hashed once, copied for every token.
             self._mac.update(b"\x84\x64MAC0" + wrapped + b"\x40")
-            self._body_at = len(self._start)
+            self.body_at = len(self._start)
 
     def seal(self, payload: bytes, iv: bytes) -> bytes:
         """Protect a payload.
@@ -194,32 +226,9 @@ class Envelope:
         """
         if self.encrypted:
             body = self._aead.encrypt(iv, payload, self._aad)
-            return b"%b%b%b%b" % (self._start, iv, head(0x40, len(body)), body)
+            return b"".join((self._start, iv, head(0x40, len(body)), body))
         body = head(0x40, len(payload)) + payload
-        return b"%b%b%b%b" % (self._start, body, _MAC_HEAD, self._tag(body))
-
-    def check_frame(self, message: bytes) -> int:
-        """Check that a message is the one encoding of its parts, and find its content.
-
-        Args:
-            message: A message that begins with this envelope's `start`.
-
-        Returns:
-            The position of the ciphertext or payload.
-
-        Raises:
-            ValueError: A length has a longer form, there is no room for a tag, or bytes are left.
-        """
-        end = len(message)
-        if self.encrypted:
-            at = content_at(message, self._body_at, end, 0x40)
-            if end - at < TAG_BYTES:
-                raise ValueError("no room for a tag")
-            return at
-        end -= len(_MAC_HEAD) + MAC_BYTES
-        if not message.startswith(_MAC_HEAD, end):
-            raise ValueError("no tag of 32 bytes")
-        return content_at(message, self._body_at, end, 0x40)
+        return b"".join((self._start, body, _MAC_HEAD, self._tag(body)))
 
     def open(self, message: bytes, at: int) -> bytes | None:
         """Authenticate a message.
@@ -234,25 +243,16 @@ class Envelope:
         if self.encrypted:
             try:
                 return self._aead.decrypt(
-                    message[self._body_at - IV_BYTES : self._body_at], message[at:], self._aad
+                    message[self.body_at - IV_BYTES : self.body_at], message[at:], self._aad
                 )
             except InvalidTag:
                 return None
         # INVARIANT: the tag is compared in constant time, before a byte of the payload is used.
-        expected = self._tag(message[self._body_at : -len(_MAC_HEAD) - MAC_BYTES])
-        if not hmac.compare_digest(expected, message[-MAC_BYTES:]):
+        if not compare_digest(self._tag(message[self.body_at : -34]), message[-32:]):
             return None
-        return message[at : -len(_MAC_HEAD) - MAC_BYTES]
+        return message[at:-34]
 
     def _tag(self, payload_item: bytes) -> bytes:
         mac = self._mac.copy()
         mac.update(payload_item)
         return mac.finalize()
-
-
-def _bytes(message: bytes, at: int) -> tuple[bytes, int]:
-    length, start = read_head(message, at, 0x40)
-    end = start + length
-    if end > len(message):
-        raise ValueError("the message ends early")
-    return message[start:end], end

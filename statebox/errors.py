@@ -82,15 +82,15 @@ class OpenError(StateboxError):
     """
 
     code = "open"
+    token_id: str | None = None
+    flow: str | None = None
+    round: int | None = None
+    issued_at: int | None = None
+    expires_at: int | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, key_id: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.key_id = key_id
-        self.token_id: str | None = None
-        self.flow: str | None = None
-        self.round: int | None = None
-        self.issued_at: int | None = None
-        self.expires_at: int | None = None
 
 
 class MalformedTokenError(OpenError):

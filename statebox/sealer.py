@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.hmac import HMAC
 from statebox.bindings import Principal, principal_mac, principal_tag
 from statebox.envelope import (
     Envelope,
+    check_frame,
     from_text,
-    parse_frame,
     protected_header,
+    protected_of,
     start,
     start_of,
     to_text,
@@ -47,6 +48,7 @@ DEFAULT_MAX_TOKEN_CHARS: Final = 65536
 # itself alone, so it speaks up early.
 MAX_USES: Final = 1 << 32
 WEARING: Final = 1 << 31
+_TAGS_KEPT: Final = 1024  # principals whose tag is remembered, for each key
 _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state has about 180
 
 
@@ -54,7 +56,7 @@ _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state ha
 class Slot:
     """A key of the ring with what is derived from it, derived at its first use."""
 
-    __slots__ = ("_last", "_principal", "alarm", "ends", "envelope", "key", "max_ttl", "uses")
+    __slots__ = ("_principal", "_tags", "alarm", "ends", "envelope", "key", "max_ttl", "uses")
 
     def __init__(self, key: Key, max_ttl: int) -> None:
         self.key = key
@@ -66,7 +68,7 @@ class Slot:
         self.ends = -math.inf if key.revoked else math.inf if key.exp is None else key.exp
         self.envelope: Envelope | None = None
         self._principal: HMAC | None = None
-        self._last: tuple[Principal | None, bytes] = (None, b"")
+        self._tags: dict[Principal, bytes] = {}
 
     def derive(self) -> Envelope:
         """Derive the key's envelope, and keep it."""
@@ -76,18 +78,20 @@ class Slot:
 
     def principal_tag(self, principal: Principal) -> bytes:
         """Hash a principal under this key."""
-        # A round opens and seals for one principal: the last answer is the next one's.
-        last, tag = self._last
         # INVARIANT: kept and compared are texts and tuples of texts alone. They cannot change, and
         # no __eq__ of a subclass makes one user of two.
-        plain = _is_plain(principal)
-        if plain and principal == last:
-            return tag
+        plain = type(principal) is str or _is_tuple_of_texts(principal)
+        if plain:
+            tag = self._tags.get(principal)
+            if tag is not None:
+                return tag
         if self._principal is None:
             self._principal = principal_mac(self.key)
         tag = principal_tag(self._principal, principal)
         if plain:
-            self._last = (principal, tag)
+            if len(self._tags) >= _TAGS_KEPT:
+                self._tags.clear()
+            self._tags[principal] = tag
         return tag
 
 
@@ -99,24 +103,23 @@ Opened: TypeAlias = tuple[bytes, Slot, bytes]
 class _Table:
     """A ring, laid out for look-ups; replaced as a whole when the source gives another ring."""
 
-    __slots__ = ("_active", "ring", "slots")
+    __slots__ = ("active", "headers", "ring", "slots", "width")
 
     def __init__(self, ring: Keyring, former: dict[bytes, Slot] | None = None) -> None:
         self.ring = ring
         self.slots = {_start(key): Slot(key, ring.max_ttl) for key in ring}
+        self.headers = {protected_header(key.kid, key.alg) for key in ring}
+        # The starts of most rings have one length, so that it need not be read from each token.
+        self.width = max(map(len, self.slots), default=0)
         for name, slot in self.slots.items():
             old = former.get(name) if former else None
             if old and old.key.same_secret(slot.key):
                 slot.uses, slot.alarm = old.uses, old.alarm
-        self._active: tuple[float, float, Slot | None] = (0.0, 0.0, None)
+        self.active: tuple[float, float, Slot | None] = (0.0, 0.0, None)
 
-    def active(self, now: float) -> Slot:
-        # Roles only change at a date in the ring, so the answer holds until the next one. It is
-        # one tuple, so that a thread never reads the dates of one answer with the key of another.
-        since, until, slot = self._active
-        if slot is None or not since <= now < until:
-            slot = self.slots[_start(self.ring.active(now))]
-            self._active = (now, self.ring.next_change(now), slot)
+    def find_active(self, now: float) -> Slot:
+        slot = self.slots[_start(self.ring.active(now))]
+        self.active = (now, self.ring.next_change(now), slot)
         return slot
 
 
@@ -169,7 +172,13 @@ class Sealer:
         Raises:
             KeyringError: The ring has no active key.
         """
-        return self._look().active(now)
+        table = self._table if self._source is None else self._look()
+        # Roles only change at a date in the ring, so an answer holds until the next one. It is
+        # one tuple, so that a thread never reads the dates of one answer with the key of another.
+        since, until, slot = table.active
+        if slot is not None and since <= now < until:
+            return slot
+        return table.find_active(now)
 
     def seal(self, slot: Slot, payload: bytes, iv: bytes) -> str:
         """Make a token of a payload.
@@ -226,9 +235,9 @@ class Sealer:
             message = from_text(token)
             # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the bytes
             # that are looked up name both, and only a key of that algorithm has them.
-            slot = table.slots.get(start_of(message)) or self._find(message)
+            slot = table.slots.get(message[: table.width]) or self._find(message, table)
             envelope = slot.envelope or slot.derive()
-            at = envelope.check_frame(message)
+            at = check_frame(message, envelope.body_at, encrypted=envelope.encrypted)
         except ValueError:
             raise MalformedTokenError("the text is not a token of this format") from None
         # 4: the key.
@@ -275,9 +284,11 @@ class Sealer:
         ring = self._source.current()
         return table if table.ring is ring else self._replace(ring)
 
-    def _find(self, message: bytes) -> Slot:
-        frame = parse_frame(message)
-        if start(frame.protected, encrypted=not frame.encrypted) in self._table.slots:
+    def _find(self, message: bytes, table: _Table) -> Slot:
+        slot = table.slots.get(start_of(message))
+        if slot is not None:
+            return slot
+        if protected_of(message) in table.headers:
             raise ValueError("the frame and its header contradict each other")
         # Another replica may seal already under a key that this one has not read yet.
         if self._source is not None:
@@ -289,10 +300,10 @@ class Sealer:
         raise UnknownKeyError("the ring has no key under the token's header")
 
 
-def _is_plain(principal: Principal) -> bool:
-    if type(principal) is tuple:
-        return _TEXT.issuperset(map(type, cast("tuple[object, ...]", principal)))
-    return type(principal) is str
+def _is_tuple_of_texts(principal: Principal) -> bool:
+    return type(principal) is tuple and _TEXT.issuperset(
+        map(type, cast("tuple[object, ...]", principal))
+    )
 
 
 def _start(key: Key) -> bytes:
