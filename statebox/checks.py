@@ -59,9 +59,7 @@ def check(
     # 6: the shape, the state included, so that a token is never half trusted.
     try:
         claims = layout.decode(payload, bound_to)
-        audience, expires_at, issued_at, flow, round_, deadline, sealed_for, sealed_with, raw = (
-            claims
-        )
+        audience, expires_at, issued_at, _, round_, deadline, sealed_for, sealed_with, raw = claims
         state = decode_state(raw)
     except (ValueError, RecursionError):
         error = MalformedTokenError(
@@ -90,9 +88,7 @@ def check(
     # 11
     if sealed_with is not bound_to and not _same(sealed_with, bound_to):
         _refuse(RequestError(_drift("request", sealed_with, bound_to)), claims, opened)
-    return Continuation(
-        state, flow, round_, issued_at, expires_at, deadline, audience, slot.key.kid, message
-    )
+    return Continuation(state, claims, slot.key.kid, message)
 
 
 def require_open_flow(round_: int, deadline: int, now: float, max_rounds: int) -> None:

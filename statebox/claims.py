@@ -8,8 +8,8 @@ Knows no keys and no clock.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import struct
+from hmac import compare_digest
 from typing import Final, NamedTuple, TypeAlias, final
 
 from statebox.cbor import head, read_head
@@ -123,12 +123,10 @@ class Layout:
                 head(0, round_),
                 head(0, deadline),
             )
-        return b"%b%b%b%b" % (
-            block,
-            _NULL if principal is None else _BINDING + principal,
-            request or _NULL,
-            state,
-        )
+        if principal is None and request is None:
+            return b"".join((block, _BOUND_TO_NOTHING, state))
+        bound_to = _NULL if principal is None else _BINDING + principal
+        return b"".join((block, bound_to, request or _NULL, state))
 
     def decode(self, payload: bytes, request: bytes | None) -> Fields:
         """Read a payload, and refuse every shape but the one (format, section 4).
@@ -161,17 +159,23 @@ class Layout:
         ):
             return decode_payload(payload)
         if payload[at : at + 2] == _BOUND_TO_NOTHING:
-            state = payload[at + 2 :]
-            return self.audience, exp, iat, flow, round_, deadline, None, None, state
+            return self.audience, exp, iat, flow, round_, deadline, None, None, payload[at + 2 :]
         principal, at = _principal(payload, at)
         end = at + len(request) if request else at
-        if request and hmac.compare_digest(payload[at:end], request):
-            sealed_with: bytes | None = request
-            at = end
-        else:
-            sealed_with, at = _request(payload, at)
-        state = payload[at:]
-        return self.audience, exp, iat, flow, round_, deadline, principal, sealed_with, state
+        if request and compare_digest(payload[at:end], request):
+            return (
+                self.audience,
+                exp,
+                iat,
+                flow,
+                round_,
+                deadline,
+                principal,
+                request,
+                payload[end:],
+            )
+        sealed_with, at = _request(payload, at)
+        return self.audience, exp, iat, flow, round_, deadline, principal, sealed_with, payload[at:]
 
 
 def decode_payload(payload: bytes) -> Claims:
@@ -221,12 +225,12 @@ def _text(payload: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _principal(payload: bytes, at: int) -> tuple[bytes | None, int]:
-    end = at + 1
-    if payload[at:end] == _NULL:
-        return None, end
-    if payload[at:end] != _BINDING or end + 16 > len(payload):
+    kind, end = payload[at : at + 1], at + 17
+    if kind == _BINDING and end <= len(payload):
+        return payload[at + 1 : end], end
+    if kind != _NULL:
         raise ValueError("the payload has another layout, or ends early")
-    return payload[end : end + 16], end + 16
+    return None, at + 1
 
 
 def _request(payload: bytes, at: int) -> tuple[bytes | None, int]:
