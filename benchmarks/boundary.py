@@ -27,8 +27,8 @@ from benchmarks.cases import (
 )
 from benchmarks.measuring import Call
 from statebox import Request
-from statebox.cbor import State
 from statebox.mcp import StateboxBoundary
+from statebox.state import State
 
 Context = ServerRequestContext[Any, Any]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statebox import Key, Keyring, Request, Statebox
-from statebox.cbor import State
 from statebox.keys import A256GCM, HS256
+from statebox.state import State
 
 Person = TypeVar("Person")
 Token = TypeVar("Token", str, bytes, str | bytes)

@@ -27,8 +27,8 @@ from benchmarks.peers import SIGNED, peer_of, peers_of, sdk_codec
 from benchmarks.rejected import rejected_of
 from benchmarks.rows import Row, Target, exactly
 from statebox import Statebox
-from statebox.cbor import State
 from statebox.keys import A256GCM, HS256
+from statebox.state import State
 
 FLOOR: Final = Target("seal, open without bindings, over the floor", 1.5)
 BOUNDARY: Final = Target("seal + open with all bindings, over the SDK's boundary", 0.6)

@@ -24,7 +24,7 @@ from joserfc.jwk import OctKey
 from mcp.server.request_state import AESGCMRequestStateCodec
 
 from benchmarks.cases import AUDIENCE, PRINCIPALS, TTL, Pair, in_turns
-from statebox.cbor import State
+from statebox.state import State
 
 _SECRET: Final = bytes(range(32))
 _PRINCIPALS: Final = tuple(

@@ -12,9 +12,9 @@ from typing import Final
 from benchmarks.cases import AUDIENCE, NO_CAP, TTL
 from benchmarks.measuring import Call
 from statebox import Key, Keyring, OpenError, Statebox
-from statebox.cbor import State
 from statebox.envelope import from_text, to_text
 from statebox.keys import Revocation
+from statebox.state import State
 
 REASONS: Final[dict[str, str | None]] = {
     "valid": None,

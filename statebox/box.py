@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, Unpack, final
 
 from statebox.bindings import Principal, Request
-from statebox.cbor import Sealable, UnsupportedValueError, encode_state
 from statebox.checks import check, request_cbor, require_open_flow
 from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout
 from statebox.continuation import Continuation
@@ -30,6 +29,7 @@ from statebox.limits import (
     seconds,
 )
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS, Sealer
+from statebox.state import Sealable, UnsupportedValueError, encode_state
 
 # Imported where they are used: a server that has a ring and no hook starts without them.
 if TYPE_CHECKING:
@@ -199,12 +199,13 @@ class Statebox:
         """
         try:
             return self._seal(state, principal, request, after, ttl)
-        except (SealError, KeyringError) as error:
+        except (SealError, KeyringError, UnsupportedValueError) as found:
+            error = _unsupported(found) if isinstance(found, UnsupportedValueError) else found
             if self._on_event is not None:
                 from statebox.reports import report_seal_failed
 
                 self._on_event(report_seal_failed(error, after, request))
-            raise
+            raise error from None
 
     def _seal(
         self,
@@ -249,7 +250,7 @@ class Statebox:
             deadline,
             None if principal is None else slot.principal_tag(_somebody(principal)),
             None if request is None else request_cbor(request),
-            _state_cbor(state),
+            encode_state(state),
         )
         token = sealer.seal(slot, payload, fresh[:IV_BYTES])
         if self._on_event is not None:
@@ -308,13 +309,6 @@ def _somebody(principal: Principal) -> Principal:
     return principal
 
 
-def _state_cbor(state: Sealable) -> bytes:
-    try:
-        return encode_state(state)
-    except UnsupportedValueError as error:
-        raise SealError(
-            "unsupported_state", f"{error.path} is {error.problem}", path=error.path
-        ) from None
-    except RecursionError:
-        # A caller deep in its own stack has no room left for 64 levels.
-        raise SealError("unsupported_state", "the stack has no room for this state") from None
+def _unsupported(found: UnsupportedValueError) -> SealError:
+    message = f"{found.path} is {found.problem}"
+    return SealError("unsupported_state", message, path=found.path)

@@ -9,7 +9,6 @@ import hmac
 from typing import NoReturn
 
 from statebox.bindings import Principal, Request
-from statebox.cbor import decode_state
 from statebox.claims import Claims, Fields, Layout, token_id
 from statebox.continuation import Continuation
 from statebox.errors import (
@@ -25,6 +24,7 @@ from statebox.errors import (
     TooManyRoundsError,
 )
 from statebox.sealer import Opened
+from statebox.state import decode_state
 
 
 def check(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from statebox.cbor import State
 from statebox.claims import Fields, token_id
+from statebox.state import State
 
 
 @final

@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 def to_text(message: bytes) -> str:
     """Write a message as a token (format, section 1)."""
     text = b2a_base64(message, newline=False).translate(_TO_BASE64URL)
-    return PREFIX + text.rstrip(b"=").decode("ascii")
+    return PREFIX + text.rstrip(b"=").decode()
 
 
 def from_text(token: str) -> bytes:
@@ -133,10 +133,7 @@ def check_frame(message: bytes, body_at: int, *, encrypted: bool) -> int:
         ValueError: A length has a longer form, there is no room for a tag, or bytes are left over.
     """
     if encrypted:
-        at = content_at(message, body_at, len(message), 0x40)
-        if len(message) - at < TAG_BYTES:
-            raise ValueError("no room for a tag")
-        return at
+        return content_at(message, body_at, len(message), 0x40, TAG_BYTES)
     if message[-34:-32] != _MAC_HEAD:
         raise ValueError("no tag of 32 bytes")
     return content_at(message, body_at, len(message) - 34, 0x40)
@@ -228,31 +225,38 @@ class Envelope:
             body = self._aead.encrypt(iv, payload, self._aad)
             return b"".join((self._start, iv, head(0x40, len(body)), body))
         body = head(0x40, len(payload)) + payload
-        return b"".join((self._start, body, _MAC_HEAD, self._tag(body)))
+        mac = self._mac.copy()
+        mac.update(body)
+        return b"".join((self._start, body, _MAC_HEAD, mac.finalize()))
 
-    def open(self, message: bytes, at: int) -> bytes | None:
-        """Authenticate a message.
+    def open(self, message: bytes) -> bytes | None:
+        """Check the frame of a message, and authenticate it.
 
         Args:
-            message: A message whose frame was checked.
-            at: From `check_frame`.
+            message: A message that begins with this envelope's `start`.
 
         Returns:
             The payload, or None if the tag does not match.
+
+        Raises:
+            ValueError: As `check_frame`.
         """
+        body_at = self.body_at
         if self.encrypted:
+            # The frame as `check_frame` has it, which would take a call more.
+            at = content_at(message, body_at, len(message), 0x40, TAG_BYTES)
             try:
                 return self._aead.decrypt(
-                    message[self.body_at - IV_BYTES : self.body_at], message[at:], self._aad
+                    message[body_at - IV_BYTES : body_at], message[at:], self._aad
                 )
             except InvalidTag:
                 return None
+        if message[-34:-32] != _MAC_HEAD:
+            raise ValueError("no tag of 32 bytes")
+        at = content_at(message, body_at, len(message) - 34, 0x40)
         # INVARIANT: the tag is compared in constant time, before a byte of the payload is used.
-        if not compare_digest(self._tag(message[self.body_at : -34]), message[-32:]):
+        mac = self._mac.copy()
+        mac.update(message[body_at:-34])
+        if not compare_digest(mac.finalize(), message[-32:]):
             return None
         return message[at:-34]
-
-    def _tag(self, payload_item: bytes) -> bytes:
-        mac = self._mac.copy()
-        mac.update(payload_item)
-        return mac.finalize()

@@ -237,14 +237,14 @@ class Sealer:
             # that are looked up name both, and only a key of that algorithm has them.
             slot = table.slots.get(message[: table.width]) or self._find(message, table)
             envelope = slot.envelope or slot.derive()
-            at = check_frame(message, envelope.body_at, encrypted=envelope.encrypted)
+            # 4: the key. The frame comes before it, where it is not looked at anyway.
+            if not now < slot.ends:  # true for NaN
+                check_frame(message, envelope.body_at, encrypted=envelope.encrypted)
+                self._refuse_key(slot.key)
+            # 5: authentication. Nothing of the payload is used or reported before it.
+            payload = envelope.open(message)
         except ValueError:
             raise MalformedTokenError("the text is not a token of this format") from None
-        # 4: the key.
-        if not now < slot.ends:  # true for NaN
-            self._refuse_key(slot.key)
-        # 5: authentication. Nothing of the payload is used or reported before it.
-        payload = envelope.open(message, at)
         if payload is None:
             raise AuthenticationError("the token's tag does not match", key_id=slot.key.kid)
         return payload, slot, message

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from hypothesis import strategies as st
 
-from statebox.cbor import State
+from statebox.state import State
 
 _SIZES: Final = [1 << bits for bits in (8, 16, 32, 53, 63, 64, 65, 128, 520)]
 

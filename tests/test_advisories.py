@@ -28,7 +28,7 @@ from statebox import (
     RequestError,
     UnknownKeyError,
 )
-from statebox.cbor import State
+from statebox.state import State
 from tests.samples import ALGORITHMS, NOW, Clock, box, key, maker, ring, secret
 from tests.vectors.forge import Maker, payload_of
 from tests.vectors.independent import message_of, text_of

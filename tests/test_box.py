@@ -31,7 +31,7 @@ from statebox import (
     Statebox,
 )
 from statebox.bindings import METHODS, Principal
-from statebox.cbor import State
+from statebox.state import State
 from tests.samples import ALGORITHMS, AUDIENCE, DAY, NOW, REQUEST, Clock, box, key, ring, shown
 from tests.states import any_text, arguments, nested, states
 

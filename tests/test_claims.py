@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statebox.cbor import decode_state
 from statebox.claims import Claims, Fields, Layout, decode_payload, token_id
+from statebox.state import decode_state
 from tests.samples import NOW
 from tests.vectors.forge import payload_of
 from tests.vectors.plain_cbor import Raw, encode, head

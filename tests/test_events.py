@@ -7,7 +7,6 @@ from typing import TypedDict, get_args
 import pytest
 
 from statebox import Key, Keyring, KeyringError, OpenError, Request, SealError, Statebox
-from statebox.cbor import State
 from statebox.events import (
     Event,
     GuardFailed,
@@ -23,6 +22,7 @@ from statebox.events import (
     safe,
 )
 from statebox.sealer import MAX_USES, WEARING, Sealer
+from statebox.state import State
 from tests.samples import NOW, REQUEST, Clock, box, key, ring, secret
 
 

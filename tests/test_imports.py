@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 # as long as it is no circle.
 FLOORS = (
     {"statebox.errors", "statebox.cbor"},
-    {"statebox.keys", "statebox.files", "statebox.events"},
+    {"statebox.keys", "statebox.files", "statebox.events", "statebox.state"},
     {"statebox.jwk", "statebox.bindings", "statebox.envelope", "statebox.claims"},
     {"statebox.keyring", "statebox.continuation"},
     {"statebox.sources", "statebox.replay", "statebox.limits", "statebox.reports"},

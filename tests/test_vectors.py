@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from statebox import Continuation, Keyring, OpenError, Request, Statebox
 from statebox.bindings import Principal
-from statebox.cbor import State, encode_state
+from statebox.state import State, encode_state
 from tests.samples import ALGORITHMS, AUDIENCE, NOW, Clock, box, key, maker, ring, secret
 from tests.states import any_text, arguments, states
 from tests.vectors import independent

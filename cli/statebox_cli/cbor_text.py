@@ -11,7 +11,8 @@ import math
 import struct
 from typing import Final
 
-from statebox.cbor import MAX_DEPTH, State, read_head
+from statebox.cbor import MAX_DEPTH, read_head
+from statebox.state import State
 
 _BREAK: Final = 0xFF
 _SIMPLE: Final[dict[int, bool | None]] = {0xF4: False, 0xF5: True, 0xF6: None}

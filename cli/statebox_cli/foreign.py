@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
-from statebox.cbor import State
+from statebox.state import State
 
 PYTHON_SDK: Final = "python-sdk-v1"
 TYPESCRIPT_SDK: Final = "typescript-sdk-v1"

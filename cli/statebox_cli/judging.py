@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final, Literal, NamedTuple
 
 from statebox import errors
-from statebox.cbor import State
 from statebox.limits import DEFAULT_LEEWAY, DEFAULT_MAX_ROUNDS
 from statebox.sealer import DEFAULT_MAX_TOKEN_CHARS
+from statebox.state import State
 from statebox_cli.find import Call
 from statebox_cli.output import Problem
 

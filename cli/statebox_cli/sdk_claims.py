@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, cast
 
 from statebox.bindings import METHODS
-from statebox.cbor import State, decode_state
+from statebox.state import State, decode_state
 from statebox_cli import comparing
 from statebox_cli.find import Call
 from statebox_cli.judging import Check, Context, Verdict, skipped_after

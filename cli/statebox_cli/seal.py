@@ -8,8 +8,8 @@ from typing import Final
 import click
 
 from statebox import Statebox
-from statebox.cbor import State
 from statebox.limits import DEFAULT_MAX_FLOW_AGE, DEFAULT_TTL
+from statebox.state import State
 from statebox_cli import inputs, options, output
 from statebox_cli.output import Command, InputError
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-from statebox.cbor import decode_state
 from statebox.claims import decode_payload
 from statebox.errors import OpenError
 from statebox.keyring import Keyring
 from statebox.limits import DEFAULT_LEEWAY, DEFAULT_MAX_ROUNDS
 from statebox.sealer import Opened, Sealer
+from statebox.state import decode_state
 from statebox_cli import foreign, sdk_claims
 from statebox_cli.anatomy import take_apart
 from statebox_cli.verdict import named

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from statebox.bindings import METHODS, Request, principal_mac, principal_tag
-from statebox.cbor import decode_state, read_head
+from statebox.cbor import read_head
 from statebox.claims import Claims, decode_payload
 from statebox.envelope import protected_header
 from statebox.keyring import Keyring
 from statebox.keys import Key
+from statebox.state import decode_state
 from statebox_cli import comparing, near, sdk_claims
 from statebox_cli.anatomy import Anatomy, Header, take_apart
 from statebox_cli.find import Call

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statebox.cbor import State, decode_state, encode_state
+from statebox.state import State, decode_state, encode_state
 from statebox_cli.cbor_text import diagnostic, is_json, parse, state_text
 from tests.states import states
 

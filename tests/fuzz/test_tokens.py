@@ -9,9 +9,9 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from statebox import Keyring, KeyringError, OpenError
-from statebox.cbor import decode_state, encode_state
 from statebox.claims import Layout, decode_payload
 from statebox.envelope import from_text, to_text
+from statebox.state import decode_state, encode_state
 from tests.fuzz.material import cbor, payloads, tokens
 from tests.samples import AUDIENCE, NOW, REQUEST, box, key, maker, ring
 from tests.vectors import independent

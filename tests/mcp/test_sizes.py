@@ -7,9 +7,9 @@ from mcp.server.mcpserver import AESGCMRequestStateCodec
 from mcp.server.request_state import compact_json
 
 from statebox import Keyring, Request, Statebox
-from statebox.cbor import State
 from statebox.keys import ALGORITHMS
 from statebox.mcp import StateboxCodec
+from statebox.state import State
 
 # 90 bytes of the JSON text that a handler, or the SDK's own resolver, makes its state of.
 STATE: State = {
