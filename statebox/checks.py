@@ -5,7 +5,7 @@ Steps 1 to 5 are `Sealer.open`. No other room knows the order.
 
 from __future__ import annotations
 
-import hmac
+from hmac import compare_digest
 from typing import NoReturn
 
 from statebox.bindings import Principal, Request
@@ -126,7 +126,7 @@ def request_cbor(request: Request) -> bytes:
 def _same(sealed: bytes | None, presented: bytes | None) -> bool:
     if sealed is None or presented is None:
         return False
-    return hmac.compare_digest(sealed, presented)
+    return compare_digest(sealed, presented)
 
 
 def _drift(what: str, sealed: bytes | None, presented: bytes | None) -> str:

@@ -292,7 +292,13 @@ class Sealer:
             raise ValueError("the frame and its header contradict each other")
         # Another replica may seal already under a key that this one has not read yet.
         if self._source is not None:
-            ring = self._source.reread()
+            try:
+                ring = self._source.reread()
+            except ValueError as error:  # else it would be taken for the token's
+                raise KeyringError(
+                    "the source's reread() raised a ValueError",
+                    hint="Mend the source that was given as keyring.",
+                ) from error
             table = self._table if self._table.ring is ring else self._replace(ring)
             slot = table.slots.get(start_of(message))
             if slot is not None:

@@ -72,3 +72,13 @@ def test_a_string_of_another_type_or_in_a_longer_form_is_no_content(size: int) -
     longer = b"\x5a" + size.to_bytes(4, "big") + bytes(size)
     with pytest.raises(ValueError, match="longer than needed"):
         content_at(longer, 0, len(longer), 0x40)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 23, 24, 300])
+def test_a_content_has_as_many_bytes_as_it_has_to(size: int) -> None:
+    data = head(0x40, size) + bytes(size)
+    if size >= 16:
+        assert content_at(data, 0, len(data), 0x40, 16) == len(data) - size
+    else:
+        with pytest.raises(ValueError, match="no room for 16 bytes"):
+            content_at(data, 0, len(data), 0x40, 16)

@@ -13,6 +13,7 @@ from statebox.envelope import (
     from_text,
     parse_frame,
     protected_header,
+    protected_of,
     start,
     start_of,
     to_text,
@@ -191,6 +192,15 @@ def test_a_frame_is_cut_into_parts_only_where_it_ends_exactly(alg: str) -> None:
     for other in (*(message[:at] for at in range(len(message))), message + b"\0", message * 2):
         with pytest.raises(ValueError):  # noqa: PT011 - whichever part is cut
             parse_frame(other)
+
+
+@each_alg
+def test_a_header_is_sliced_out_of_a_whole_frame_only(alg: str) -> None:
+    message = envelope(alg).seal(PAYLOAD, IV)
+    assert protected_of(message) == protected_header("key-1", alg)
+    for other in (*(message[:at] for at in range(len(message))), message + b"\0", message * 2):
+        with pytest.raises(ValueError):  # noqa: PT011 - whichever part is cut
+            protected_of(other)
 
 
 def _assert_refused(alg: str, message: bytes, how: str) -> None:

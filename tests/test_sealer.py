@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -19,6 +20,7 @@ from statebox import (
     ExpiredKeyError,
     Key,
     Keyring,
+    KeyringError,
     MalformedTokenError,
     OpenError,
     RevokedKeyError,
@@ -206,6 +208,16 @@ def test_a_revoked_key_opens_nothing_and_is_named(alg: str) -> None:
 
 
 @each_alg
+@pytest.mark.parametrize("how", [{"exp": NOW}, {"revoked": Revocation(NOW)}], ids=str)
+def test_the_frame_of_a_token_comes_before_its_key(alg: str, how: dict[str, Any]) -> None:
+    message = message_of(token_of(alg))
+    here = sealer(key(alg=alg, **how))
+    for wrong in (message[:-1], message + b"\0"):
+        with pytest.raises(MalformedTokenError):
+            here.open(text_of(wrong), NOW)
+
+
+@each_alg
 def test_an_expired_key_opens_nothing_from_its_exp_on_and_is_named(alg: str) -> None:
     here = sealer(key(alg=alg, exp=NOW + 1))
     assert opened(here, token_of(alg), NOW + 0.999) == (PAYLOAD, "key-1")
@@ -384,6 +396,18 @@ def test_a_tag_follows_from_the_principal_and_never_from_who_came_before() -> No
         assert slot.principal_tag(principal) == fresh.principal_tag(principal)
 
 
+def test_a_key_remembers_no_more_than_some_principals() -> None:
+    slot = sealer().active(NOW)
+    tracemalloc.start()
+    try:
+        for number in range(5000):
+            slot.principal_tag(f"{number:1000}")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1024 * 1500, "5 MB of principals are kept"
+
+
 @pytest.mark.parametrize("wrong", [ANY, ("iss", ANY), (ANY, ANY), [ANY]], ids=repr)
 def test_what_equals_everything_is_no_principal(wrong: Any) -> None:
     slot = sealer().active(NOW)
@@ -415,6 +439,17 @@ class Swapped:
             self.rings = itertools.repeat(self.later)
             self.last = self.later
         return self.last
+
+
+class Broken(Swapped):
+    def reread(self) -> Keyring:
+        raise ValueError("a bug of whoever wrote this source")
+
+
+def test_what_a_source_raises_is_not_taken_for_a_malformed_token() -> None:
+    here = Sealer(Broken(Keyring([key("another")])))
+    with pytest.raises(KeyringError, match=r"reread\(\) raised a ValueError"):
+        here.open(token_of(), NOW)
 
 
 def test_a_token_of_an_unknown_key_makes_a_source_look_again_once() -> None:
