@@ -103,14 +103,15 @@ Opened: TypeAlias = tuple[bytes, Slot, bytes]
 class _Table:
     """A ring, laid out for look-ups; replaced as a whole when the source gives another ring."""
 
-    __slots__ = ("active", "headers", "ring", "slots", "width")
+    __slots__ = ("active", "headers", "mixed", "ring", "slots", "width")
 
     def __init__(self, ring: Keyring, former: dict[bytes, Slot] | None = None) -> None:
         self.ring = ring
         self.slots = {_start(key): Slot(key, ring.max_ttl) for key in ring}
         self.headers = {protected_header(key.kid, key.alg) for key in ring}
         # The starts of most rings have one length, so that it need not be read from each token.
-        self.width = max(map(len, self.slots), default=0)
+        widths = set(map(len, self.slots))
+        self.width, self.mixed = max(widths), len(widths) > 1
         for name, slot in self.slots.items():
             old = former.get(name) if former else None
             if old and old.key.same_secret(slot.key):
@@ -285,7 +286,7 @@ class Sealer:
         return table if table.ring is ring else self._replace(ring)
 
     def _find(self, message: bytes, table: _Table) -> Slot:
-        slot = table.slots.get(start_of(message))
+        slot = table.slots.get(start_of(message)) if table.mixed else None
         if slot is not None:
             return slot
         if protected_of(message) in table.headers:
