@@ -9,6 +9,7 @@ from typing import Final
 
 MAX_DEPTH: Final = 64  # levels of lists and maps, in a state and in a request's arguments
 
+_BYTE: Final = tuple(bytes((value,)) for value in range(256))
 _WIDTH: Final = (1, 2, 4, 8)  # bytes after a head's first, from the additional information 24 on
 _LEAST: Final = (24, 0x100, 0x10000, 0x1_0000_0000)  # what a shorter form would not hold
 _NOT_EXACT: Final = "another type, a head longer than needed, or the data ends early or late"
@@ -25,14 +26,14 @@ def head(major: int, value: int) -> bytes:
         1 to 9 bytes.
     """
     if value < 24:
-        return bytes((major | value,))
+        return _BYTE[major | value]
     if value < 0x100:
-        return bytes((major | 24, value))
+        return _BYTE[major | 24] + _BYTE[value]
     if value < 0x10000:
-        return bytes((major | 25,)) + value.to_bytes(2, "big")
+        return _BYTE[major | 25] + value.to_bytes(2, "big")
     if value < 0x1_0000_0000:
-        return bytes((major | 26,)) + value.to_bytes(4, "big")
-    return bytes((major | 27,)) + value.to_bytes(8, "big")
+        return _BYTE[major | 26] + value.to_bytes(4, "big")
+    return _BYTE[major | 27] + value.to_bytes(8, "big")
 
 
 def read_head(data: bytes, position: int, major: int) -> tuple[int, int]:
