@@ -13,6 +13,8 @@ from typing import Any, Final
 from benchmarks import charts
 from benchmarks.rows import Row, Target, by_target, verdict
 
+BEGIN: Final = "<!-- benchmarks: begin -->"
+END: Final = "<!-- benchmarks: end -->"
 PACKAGES: Final = (
     "cbor2",
     "cryptography",
@@ -62,6 +64,19 @@ def markdown(rows: Sequence[Row]) -> str:
             mark = " (missed)" if row.met is False else ""
             lines.append(f"| {row.what} | {median}{mark} | {low} to {high} |")
     return "\n".join(lines) + "\n"
+
+
+def show(rows: Sequence[Row], page: Path) -> None:
+    """Put the targets and what was reached between the two marks of a page."""
+    lines = ["| what | reached | at most |", "|---|---|---|"]
+    for what, reached, at_most, told in _cells(rows):
+        if at_most:
+            mark = "" if told == "reached" else f", {told}"
+            lines.append(f"| {what} | {reached}{mark} | {at_most} |")
+    before, begin, rest = page.read_text("utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    table = "\n".join(lines)
+    page.write_text(f"{before}{begin}\n{table}\n{end}{after}", "utf-8")
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from benchmarks.report import BEGIN, END
+
 ROOT = Path(__file__).parent.parent
 TARGETS = {
     "seal, open without bindings, over the floor",
@@ -55,3 +57,16 @@ def test_the_table_the_json_and_the_charts_are_made_in_one_run(tmp_path: Path) -
     for chart in ("floor.svg", "peers.svg", "characters.svg"):
         drawn = ET.parse(tmp_path / chart)  # noqa: S314 - a file of our own making
         assert drawn.getroot().tag.endswith("svg")
+
+
+def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
+    page = (ROOT / "benchmarks" / "results" / "ratios.md").read_text("utf-8")
+    shown = (ROOT / "README.md").read_text("utf-8").split(BEGIN)[1].split(END)[0].splitlines()[3:]
+    targets = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()[2:]
+    ]
+    targets = [cells for cells in targets[: targets.index([""])] if cells[2]]
+    assert shown == [
+        f"| {what} | {reached}{'' if verdict == 'reached' else f', {verdict}'} | {at_most} |"
+        for what, reached, at_most, verdict in targets
+    ]
