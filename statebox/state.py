@@ -105,7 +105,7 @@ def decode_state(data: bytes) -> State:
     """
     first = data[0] if data else 0
     if 0x60 <= first < 0x80:  # text: as above
-        if first == 0x78 and data[1] == len(data) - 2 >= 24:
+        if first == 0x78 and 24 <= len(data) - 2 == data[1]:
             return data[2:].decode()
         return data[content_at(data, 0, len(data), 0x60) :].decode()
     try:

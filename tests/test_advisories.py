@@ -395,8 +395,8 @@ def test_rfc_8725_a_secret_that_could_be_guessed_is_refused() -> None:
 
 def test_multifernet_no_token_is_tried_under_every_key() -> None:
     """Trial decryption makes each unknown token as dear as the ring is long."""
-    few = box([key(f"k{n}", nbf=n) for n in range(2)])
-    many = box([key(f"k{n}", nbf=n) for n in range(40)])
+    few = box([key(f"k{n:02}", nbf=n) for n in range(2)])
+    many = box([key(f"k{n:02}", nbf=n) for n in range(40)])
     token = maker("other").token(payload_of())
     work = [calls(partial(_refused_by, here, token)) for here in (few, many)]
     assert work[0] == work[1]

@@ -151,6 +151,8 @@ SECOND_ENCODINGS = {
     "a trailing byte": "0000",
     "a trailing byte after text": "616100",
     "text that ends early": "6261",
+    "text that ends within its head": "78",
+    "longer text that ends within its head": "7901",
     "text in a longer form": "780161",
     "text of indefinite length": "7f6161ff",
     "text that is not UTF-8": "61ff",
