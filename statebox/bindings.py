@@ -100,6 +100,7 @@ class Request:
             ValueError: The arguments are nested deeper than 64 levels.
         """
         members: Mapping[str, Any] = {} if params is None else params
+        # dict first, here and below: to ask for Mapping takes ten times as long.
         if not isinstance(members, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError("a request's params are a map")
         if method == "resources/read":
@@ -132,7 +133,7 @@ def principal_cbor(principal: Principal) -> bytes:
     """
     if isinstance(principal, str):
         return b"\x81" + _text_item(principal)
-    if not isinstance(principal, list | tuple):
+    if not isinstance(principal, (list, tuple)):
         raise TypeError("a principal is text or a list of texts; pass None to bind to nobody")
     items = [head(0x80, len(principal))]
     for part in cast("list[object]", principal):
@@ -178,7 +179,6 @@ def normalized(arguments: object) -> bytes:
         TypeError: A value is of another type.
         ValueError: It is nested deeper than 64 levels.
     """
-    # What is no dict is asked for its abstract class, which takes ten times as long.
     if not isinstance(arguments, (dict, Mapping)):
         raise TypeError("a Request's arguments are a map")
     try:
@@ -212,7 +212,7 @@ def _item(value: object, room: int) -> bytes:
         return head(0, value) if 0 <= value < 1 << 32 else cbor2.dumps(int(value))
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return _list(value, room - 1)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, (dict, Mapping)):
         return _map(value, room - 1)  # pyright: ignore[reportUnknownArgumentType]

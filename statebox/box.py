@@ -199,13 +199,14 @@ class Statebox:
         """
         try:
             return self._seal(state, principal, request, after, ttl)
-        except (SealError, KeyringError, UnsupportedValueError) as found:
-            error = _unsupported(found) if isinstance(found, UnsupportedValueError) else found
-            if self._on_event is not None:
-                from statebox.reports import report_seal_failed
-
-                self._on_event(report_seal_failed(error, after, request))
+        except UnsupportedValueError as found:
+            message = f"{found.path} is {found.problem}"
+            error = SealError("unsupported_state", message, path=found.path)
+            self._report(error, after, request)
             raise error from None
+        except (SealError, KeyringError) as error:
+            self._report(error, after, request)
+            raise
 
     def _seal(
         self,
@@ -215,6 +216,11 @@ class Statebox:
         after: Continuation | None,
         ttl: float | None,
     ) -> str:
+        if after is not None:
+            if type(after) is not Continuation:
+                raise TypeError("after is a Continuation, as open() gave it")
+            if after.audience != self.audience:
+                raise ValueError("after is a Continuation of another service")
         sealer = self._sealer
         now = sealer.clock()
         if not 0 <= now < TIME_LIMIT - self._max_flow_age:  # true for NaN
@@ -226,10 +232,6 @@ class Statebox:
             flow, round_ = fresh[IV_BYTES:], 1
             deadline = issued_at + self._max_flow_age
         else:
-            if type(after) is not Continuation:
-                raise TypeError("after is a Continuation, as open() gave it")
-            if after.audience != self.audience:
-                raise ValueError("after is a Continuation of another service")
             flow, round_ = bytes.fromhex(after.flow), after.round + 1
             deadline = after.deadline
             require_open_flow(round_, deadline, now, self._max_rounds)
@@ -258,6 +260,14 @@ class Statebox:
 
             self._on_event(report_sealed(token, slot.key.kid, flow, round_, request))
         return token
+
+    def _report(
+        self, error: SealError | KeyringError, after: Continuation | None, request: Request | None
+    ) -> None:
+        if self._on_event is not None:
+            from statebox.reports import report_seal_failed
+
+            self._on_event(report_seal_failed(error, after, request))
 
     def open(
         self, token: str, *, principal: Principal | None, request: Request | None
@@ -307,8 +317,3 @@ def _somebody(principal: Principal) -> Principal:
     if not principal or (type(principal) is not str and not any(principal)):
         raise ValueError("the principal is empty; pass None to bind to nobody")
     return principal
-
-
-def _unsupported(found: UnsupportedValueError) -> SealError:
-    message = f"{found.path} is {found.problem}"
-    return SealError("unsupported_state", message, path=found.path)

@@ -9,7 +9,7 @@ from hmac import compare_digest
 from typing import NoReturn
 
 from statebox.bindings import Principal, Request
-from statebox.claims import Claims, Fields, Layout, token_id
+from statebox.claims import EXPIRES_AT, FLOW, ISSUED_AT, ROUND, Fields, Layout, token_id
 from statebox.continuation import Continuation
 from statebox.errors import (
     AudienceError,
@@ -58,10 +58,10 @@ def check(
     bound_to = None if request is None else request_cbor(request)
     # 6: the shape, the state included, so that a token is never half trusted.
     try:
-        claims = layout.decode(payload, bound_to)
-        audience, expires_at, issued_at, _, round_, deadline, sealed_for, sealed_with, raw = claims
+        fields, sealed_for, sealed_with, raw = layout.decode(payload, bound_to)
+        audience, expires_at, issued_at, _, round_, deadline = fields
         state = decode_state(raw)
-    except (ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - deny on error: the frames of any other would show the payload
         error = MalformedTokenError(
             "the payload is not of the one allowed shape", key_id=slot.key.kid
         )
@@ -69,26 +69,26 @@ def check(
         raise error from None
     # 7
     if audience != layout.audience:
-        _refuse(AudienceError("sealed for another audience"), claims, opened)
+        _refuse(AudienceError("sealed for another audience"), fields, opened)
     # 8. INVARIANT: said as what has to hold, so that a clock that gives NaN opens nothing.
     if not issued_at <= now + leeway:
         ahead = f"{issued_at - now:.0f}"  # which also writes what is not finite
-        _refuse(FutureTokenError(f"issued {ahead} s ahead of this clock"), claims, opened)
+        _refuse(FutureTokenError(f"issued {ahead} s ahead of this clock"), fields, opened)
     if not now < expires_at:
-        _refuse(ExpiredTokenError(f"expired {now - expires_at:.0f} s ago"), claims, opened)
+        _refuse(ExpiredTokenError(f"expired {now - expires_at:.0f} s ago"), fields, opened)
     if not now < deadline:
-        _refuse(ExpiredFlowError(f"the flow ended {now - deadline:.0f} s ago"), claims, opened)
+        _refuse(ExpiredFlowError(f"the flow ended {now - deadline:.0f} s ago"), fields, opened)
     # 9
     if round_ > max_rounds:
-        _refuse(TooManyRoundsError(f"round {round_} of a flow"), claims, opened)
+        _refuse(TooManyRoundsError(f"round {round_} of a flow"), fields, opened)
     # 10
     presented = None if principal is None else slot.principal_tag(principal)
     if sealed_for is not presented and not _same(sealed_for, presented):
-        _refuse(PrincipalError(_drift("principal", sealed_for, presented)), claims, opened)
+        _refuse(PrincipalError(_drift("principal", sealed_for, presented)), fields, opened)
     # 11
     if sealed_with is not bound_to and not _same(sealed_with, bound_to):
-        _refuse(RequestError(_drift("request", sealed_with, bound_to)), claims, opened)
-    return Continuation(state, claims, slot.key.kid, message)
+        _refuse(RequestError(_drift("request", sealed_with, bound_to)), fields, opened)
+    return Continuation(state, fields, slot.key.kid, message)
 
 
 def require_open_flow(round_: int, deadline: int, now: float, max_rounds: int) -> None:
@@ -138,11 +138,10 @@ def _drift(what: str, sealed: bytes | None, presented: bytes | None) -> str:
 
 
 def _refuse(error: ClaimError, fields: Fields, opened: Opened) -> NoReturn:
-    claims = Claims(*fields)
     error.key_id = opened[1].key.kid
     error.token_id = token_id(opened[2])
-    error.flow = claims.flow.hex()
-    error.round = claims.round
-    error.issued_at = claims.issued_at
-    error.expires_at = claims.expires_at
+    error.flow = fields[FLOW].hex()
+    error.round = fields[ROUND]
+    error.issued_at = fields[ISSUED_AT]
+    error.expires_at = fields[EXPIRES_AT]
     raise error

@@ -55,8 +55,19 @@ class Claims(NamedTuple):
     state: bytes
 
 
-Fields: TypeAlias = tuple[bytes, int, int, bytes, int, int, bytes | None, bytes | None, bytes]
-"""The fields of `Claims` in their order: on the hot path a plain tuple, made in a tenth of the time."""
+Fields: TypeAlias = tuple[bytes, int, int, bytes, int, int]
+"""The first six fields of `Claims`: on the hot path a plain tuple, made in a tenth of the time."""
+
+# Where they stand in it.
+AUDIENCE: Final = 0
+EXPIRES_AT: Final = 1
+ISSUED_AT: Final = 2
+FLOW: Final = 3
+ROUND: Final = 4
+DEADLINE: Final = 5
+
+Decoded: TypeAlias = tuple[Fields, bytes | None, bytes | None, bytes]
+"""A payload's fields, the principal and the request it is bound to, and its state's CBOR."""
 
 
 def token_id(message: bytes) -> str:
@@ -128,7 +139,7 @@ class Layout:
         bound_to = _NULL if principal is None else _BINDING + principal
         return b"".join((block, bound_to, request or _NULL, state))
 
-    def decode(self, payload: bytes, request: bytes | None) -> Fields:
+    def decode(self, payload: bytes, request: bytes | None) -> Decoded:
         """Read a payload, and refuse every shape but the one (format, section 4).
 
         Args:
@@ -137,14 +148,14 @@ class Layout:
                 same bytes, its shape need not be looked at, and this object stands in the result.
 
         Returns:
-            The fields of `Claims`; their times and lengths hold together.
+            What it says; times and lengths hold together.
 
         Raises:
             ValueError: The bytes are not the one encoding of such claims.
         """
         at = self._block.size
         if at > len(payload):
-            return decode_payload(payload)
+            return _decoded(decode_payload(payload))
         start, exp, iat32, iat, label, flow, round_, uint32, deadline = self._block.unpack_from(
             payload
         )
@@ -157,25 +168,20 @@ class Layout:
             or uint32 != _UINT32
             or not (0 < round_ < 24 and 0xFFFF < iat <= exp <= deadline)
         ):
-            return decode_payload(payload)
+            return _decoded(decode_payload(payload))
+        fields = (self.audience, exp, iat, flow, round_, deadline)
         if payload[at : at + 2] == _BOUND_TO_NOTHING:
-            return self.audience, exp, iat, flow, round_, deadline, None, None, payload[at + 2 :]
+            return fields, None, None, payload[at + 2 :]
         principal, at = _principal(payload, at)
         end = at + len(request) if request else at
         if request and compare_digest(payload[at:end], request):
-            return (
-                self.audience,
-                exp,
-                iat,
-                flow,
-                round_,
-                deadline,
-                principal,
-                request,
-                payload[end:],
-            )
+            return fields, principal, request, payload[end:]
         sealed_with, at = _request(payload, at)
-        return self.audience, exp, iat, flow, round_, deadline, principal, sealed_with, payload[at:]
+        return fields, principal, sealed_with, payload[at:]
+
+
+def _decoded(claims: Claims) -> Decoded:
+    return claims[:6], claims.principal, claims.request, claims.state
 
 
 def decode_payload(payload: bytes) -> Claims:
@@ -226,10 +232,10 @@ def _text(payload: bytes, at: int) -> tuple[bytes, int]:
 
 def _principal(payload: bytes, at: int) -> tuple[bytes | None, int]:
     kind, end = payload[at : at + 1], at + 17
-    if kind == _BINDING and end <= len(payload):
+    if kind == _BINDING:  # cut short, it leaves no request to read
         return payload[at + 1 : end], end
     if kind != _NULL:
-        raise ValueError("the payload has another layout, or ends early")
+        raise ValueError("the payload has another layout")
     return None, at + 1
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from statebox.claims import Fields, token_id
+from statebox.claims import (
+    AUDIENCE,
+    DEADLINE,
+    EXPIRES_AT,
+    FLOW,
+    ISSUED_AT,
+    ROUND,
+    Fields,
+    token_id,
+)
 from statebox.state import State
 
 
@@ -14,11 +23,11 @@ class Continuation:
 
     # Slots behind read-only properties: immutable, and made in a fifth of the time that a frozen
     # dataclass takes. Nothing is computed before somebody asks.
-    __slots__ = ("_claims", "_key_id", "_message", "_state")
+    __slots__ = ("_fields", "_key_id", "_message", "_state")
 
-    def __init__(self, state: State, claims: Fields, key_id: str, message: bytes) -> None:
+    def __init__(self, state: State, fields: Fields, key_id: str, message: bytes) -> None:
         self._state = state
-        self._claims = claims
+        self._fields = fields
         self._key_id = key_id
         self._message = message
 
@@ -33,27 +42,27 @@ class Continuation:
     @property
     def flow(self) -> str:
         """16 hex digits, random, the same in every round of one flow."""
-        return self._claims[3].hex()
+        return self._fields[FLOW].hex()
 
     @property
     def round(self) -> int:
         """1 in the first token of a flow."""
-        return self._claims[4]
+        return self._fields[ROUND]
 
     @property
     def issued_at(self) -> int:
         """When this round was sealed, in seconds since 1970."""
-        return self._claims[2]
+        return self._fields[ISSUED_AT]
 
     @property
     def expires_at(self) -> int:
         """When this round's token ends, in seconds since 1970."""
-        return self._claims[1]
+        return self._fields[EXPIRES_AT]
 
     @property
     def deadline(self) -> int:
         """When the whole flow ends, in seconds since 1970."""
-        return self._claims[5]
+        return self._fields[DEADLINE]
 
     @property
     def key_id(self) -> str:
@@ -68,7 +77,7 @@ class Continuation:
     @property
     def audience(self) -> str:
         """The service it was sealed for."""
-        return self._claims[0].decode()
+        return self._fields[AUDIENCE].decode()
 
     # A state may hold what the user told the server; it is printed only by who asks for `.state`.
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 from hmac import compare_digest
-from typing import Final, NamedTuple
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -28,7 +28,9 @@ _ENCRYPT0: Final = b"\xd0\x83"
 _MAC0: Final = b"\xd1\x84"
 _IV_HEADER: Final = b"\xa1\x05\x4c"  # {5: iv of 12 bytes}
 _NO_HEADER: Final = b"\xa0"
-_MAC_HEAD: Final = b"\x58\x20"  # a byte string of 32
+_MAC_HEAD: Final = b"\x58\x20"  # a byte string of 32 ...
+_MAC_ITEM: Final = 34  # ... and of how many bytes it is with them
+_NO_MAC: Final = "no tag of 32 bytes"
 _COSE_ALG: Final = {A256GCM: 3, "HS256": 5}
 
 # '-' and '_' become what the decoder knows; '+', '/' and '=' become what it refuses.
@@ -44,24 +46,6 @@ _LAST: Final = (
     frozenset(_ALPHABET[::16]),
     frozenset(_ALPHABET[::4]),
 )
-
-
-class Frame(NamedTuple):
-    """A message cut into its parts; nothing in it is authenticated.
-
-    Attributes:
-        encrypted: True for COSE_Encrypt0, False for COSE_Mac0.
-        protected: The protected header's bytes.
-        iv: 12 bytes, empty for COSE_Mac0.
-        body: Ciphertext with its tag; or the payload.
-        tag: The 32 bytes of the MAC; empty for COSE_Encrypt0, whose tag ends the body.
-    """
-
-    encrypted: bool
-    protected: bytes
-    iv: bytes
-    body: bytes
-    tag: bytes
 
 
 def to_text(message: bytes) -> str:
@@ -113,52 +97,14 @@ def protected_of(message: bytes) -> bytes:
     unprotected = _IV_HEADER if encrypted else _NO_HEADER
     if not message.startswith(unprotected, end):
         raise ValueError("another unprotected header")
-    body_at = end + (len(_IV_HEADER) + IV_BYTES if encrypted else len(_NO_HEADER))
-    check_frame(message, body_at, encrypted=encrypted)
+    body_at = end + len(unprotected)
+    if encrypted:
+        content_at(message, body_at + IV_BYTES, len(message), 0x40, TAG_BYTES)
+    else:
+        if message[-_MAC_ITEM:-MAC_BYTES] != _MAC_HEAD:
+            raise ValueError(_NO_MAC)
+        content_at(message, body_at, len(message) - _MAC_ITEM, 0x40)
     return message[start_:end]
-
-
-def check_frame(message: bytes, body_at: int, *, encrypted: bool) -> int:
-    """Check that a message ends as the one encoding of its parts does, and find its content.
-
-    Args:
-        message: Its start has been looked at.
-        body_at: Where the head of the ciphertext or payload is.
-        encrypted: True for COSE_Encrypt0, False for COSE_Mac0.
-
-    Returns:
-        The position of the ciphertext or payload.
-
-    Raises:
-        ValueError: A length has a longer form, there is no room for a tag, or bytes are left over.
-    """
-    if encrypted:
-        return content_at(message, body_at, len(message), 0x40, TAG_BYTES)
-    if message[-34:-32] != _MAC_HEAD:
-        raise ValueError("no tag of 32 bytes")
-    return content_at(message, body_at, len(message) - 34, 0x40)
-
-
-def parse_frame(message: bytes) -> Frame:
-    """Cut a message into its parts, and refuse every frame but the two profiles.
-
-    Args:
-        message: Any bytes.
-
-    Returns:
-        The parts. The whole message is the one encoding of them.
-
-    Raises:
-        ValueError: As `protected_of`.
-    """
-    protected = protected_of(message)
-    encrypted = message.startswith(_ENCRYPT0)
-    iv_at = len(start(protected, encrypted=encrypted))
-    body_at = iv_at + IV_BYTES if encrypted else iv_at
-    at = check_frame(message, body_at, encrypted=encrypted)
-    if encrypted:
-        return Frame(encrypted, protected, message[iv_at:body_at], message[at:], b"")
-    return Frame(encrypted, protected, b"", message[at:-34], message[-MAC_BYTES:])
 
 
 def protected_header(kid: str, alg: str) -> bytes:
@@ -194,7 +140,7 @@ class Envelope:
         content_key: 32 bytes, derived for this algorithm only.
     """
 
-    __slots__ = ("_aad", "_aead", "_mac", "_start", "body_at", "encrypted")
+    __slots__ = ("_aad", "_aead", "_body_at", "_mac", "_start", "encrypted")
 
     def __init__(self, kid: str, alg: str, content_key: bytes) -> None:
         self.encrypted = alg == A256GCM
@@ -204,12 +150,12 @@ class Envelope:
         if self.encrypted:
             self._aead = AESGCM(content_key)
             self._aad = b"\x83\x68Encrypt0" + wrapped + b"\x40"  # RFC 9052 §5.3: Enc_structure
-            self.body_at = len(self._start) + IV_BYTES
+            self._body_at = len(self._start) + IV_BYTES
         else:
             self._mac = HMAC(content_key, SHA256())
             # RFC 9052 §6.3: MAC_structure, up to the payload; hashed once, copied for every token.
             self._mac.update(b"\x84\x64MAC0" + wrapped + b"\x40")
-            self.body_at = len(self._start)
+            self._body_at = len(self._start)
 
     def seal(self, payload: bytes, iv: bytes) -> bytes:
         """Protect a payload.
@@ -239,11 +185,11 @@ class Envelope:
             The payload, or None if the tag does not match.
 
         Raises:
-            ValueError: As `check_frame`.
+            ValueError: A length has a longer form, there is no room for a tag, or bytes are left.
         """
-        body_at = self.body_at
+        # The frame is as `protected_of` has it for any key; it stands here again for speed.
+        body_at = self._body_at
         if self.encrypted:
-            # The frame as `check_frame` has it, which would take a call more.
             at = content_at(message, body_at, len(message), 0x40, TAG_BYTES)
             try:
                 return self._aead.decrypt(
@@ -251,12 +197,13 @@ class Envelope:
                 )
             except InvalidTag:
                 return None
-        if message[-34:-32] != _MAC_HEAD:
-            raise ValueError("no tag of 32 bytes")
-        at = content_at(message, body_at, len(message) - 34, 0x40)
+        end = len(message) - _MAC_ITEM
+        if message[end:-MAC_BYTES] != _MAC_HEAD:
+            raise ValueError(_NO_MAC)
+        at = content_at(message, body_at, end, 0x40)
         # INVARIANT: the tag is compared in constant time, before a byte of the payload is used.
         mac = self._mac.copy()
-        mac.update(message[body_at:-34])
-        if not compare_digest(mac.finalize(), message[-32:]):
+        mac.update(message[body_at:end])
+        if not compare_digest(mac.finalize(), message[-MAC_BYTES:]):
             return None
-        return message[at:-34]
+        return message[at:end]

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, final
 
 from cryptography.hazmat.primitives.hmac import HMAC
 
 from statebox.bindings import Principal, principal_mac, principal_tag
 from statebox.envelope import (
     Envelope,
-    check_frame,
     from_text,
     protected_header,
     protected_of,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from statebox.sources import Source
 
 _TEXT: Final = frozenset({str})
+_MALFORMED: Final = "the text is not a token of this format"
 
 DEFAULT_MAX_TOKEN_CHARS: Final = 65536
 # SP 800-38D §8.3: with random ivs, a key seals at most 2^32 times. Each process of a fleet counts for
@@ -231,21 +231,23 @@ class Sealer:
                 f"the token has {len(token)} characters, the cap is {self._max_chars}"
             )
         table = self._table if self._source is None else self._look()
-        # 2 and 3: the text form, the frame, the header.
+        # 2 and 3: the text form, the header, the frame.
         try:
             message = from_text(token)
-            # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the bytes
-            # that are looked up name both, and only a key of that algorithm has them.
-            slot = table.slots.get(message[: table.width]) or self._find(message, table)
-            envelope = slot.envelope or slot.derive()
-            # 4: the key. The frame comes before it, where it is not looked at anyway.
-            if not now < slot.ends:  # true for NaN
-                check_frame(message, envelope.body_at, encrypted=envelope.encrypted)
-                self._refuse_key(slot.key)
-            # 5: authentication. Nothing of the payload is used or reported before it.
-            payload = envelope.open(message)
         except ValueError:
-            raise MalformedTokenError("the text is not a token of this format") from None
+            raise MalformedTokenError(_MALFORMED) from None
+        # INVARIANT: the algorithm is the key's, never the token's (RFC 8725 §3.1): the bytes that
+        # are looked up name both, and only a key of that algorithm has them.
+        slot = table.slots.get(message[: table.width]) or self._find(message, table)
+        # 4: the key, after the rest of its token's frame.
+        if not now < slot.ends:  # true for NaN
+            _header_of(message)
+            self._refuse_key(slot.key)
+        # 3 for all others, and 5: nothing of the payload is used or reported before it.
+        try:
+            payload = (slot.envelope or slot.derive()).open(message)
+        except ValueError:
+            raise MalformedTokenError(_MALFORMED) from None
         if payload is None:
             raise AuthenticationError("the token's tag does not match", key_id=slot.key.kid)
         return payload, slot, message
@@ -289,17 +291,12 @@ class Sealer:
         slot = table.slots.get(start_of(message)) if table.mixed else None
         if slot is not None:
             return slot
-        if protected_of(message) in table.headers:
-            raise ValueError("the frame and its header contradict each other")
+        # The frame and its header contradict each other where a key of the other algorithm has it.
+        if _header_of(message) in table.headers:
+            raise MalformedTokenError(_MALFORMED)
         # Another replica may seal already under a key that this one has not read yet.
         if self._source is not None:
-            try:
-                ring = self._source.reread()
-            except ValueError as error:  # else it would be taken for the token's
-                raise KeyringError(
-                    "the source's reread() raised a ValueError",
-                    hint="Mend the source that was given as keyring.",
-                ) from error
+            ring = self._source.reread()
             table = self._table if self._table.ring is ring else self._replace(ring)
             slot = table.slots.get(start_of(message))
             if slot is not None:
@@ -307,10 +304,15 @@ class Sealer:
         raise UnknownKeyError("the ring has no key under the token's header")
 
 
+def _header_of(message: bytes) -> bytes:
+    try:
+        return protected_of(message)
+    except ValueError:
+        raise MalformedTokenError(_MALFORMED) from None
+
+
 def _is_tuple_of_texts(principal: Principal) -> bool:
-    return type(principal) is tuple and _TEXT.issuperset(
-        map(type, cast("tuple[object, ...]", principal))
-    )
+    return type(principal) is tuple and _TEXT.issuperset(map(type, principal))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _start(key: Key) -> bytes:

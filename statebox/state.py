@@ -112,6 +112,8 @@ def decode_state(data: bytes) -> State:
         end = _EXTENT[data[0]] or _extent(data, 0, MAX_DEPTH)
     except IndexError:
         raise ValueError("the data ends early") from None
+    except RecursionError:
+        raise ValueError("too deep: the stack has no room for it") from None
     if end != len(data):
         raise ValueError("the data ends early or late")
     try:
@@ -125,12 +127,16 @@ def _extent(data: bytes, at: int, room: int) -> int:  # noqa: C901 - one dispatc
     """Walk an item in the one encoding it may have, and count its bytes.
 
     Args:
-        data: The bytes; an IndexError says that they end before the item does, if it is not the last.
+        data: The bytes.
         at: Where the item begins.
         room: How many levels of lists and maps it may have.
 
+    Returns:
+        How many there should be: a text or byte string at the end may claim more than is there.
+
     Raises:
         ValueError: It has another encoding, is no value of a state, or is too deep.
+        IndexError: The bytes end before it does.
     """
     first = data[at]
     if first >= 0xC0:

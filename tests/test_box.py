@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import multiprocessing
-import sys
 import threading
 import traceback
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
@@ -34,10 +31,9 @@ from statebox.bindings import METHODS, Principal
 from statebox.state import State
 from tests.samples import ALGORITHMS, AUDIENCE, DAY, NOW, REQUEST, Clock, box, key, ring, shown
 from tests.states import any_text, arguments, nested, states
+from tests.work import with_room_for
 
 each_alg = pytest.mark.parametrize("alg", ALGORITHMS)
-
-UNBOUND: dict[str, None] = {"principal": None, "request": None}
 
 
 class Swapped:
@@ -113,16 +109,6 @@ def test_a_state_of_64_levels_opens_and_one_of_65_or_10000_is_not_sealed(
 class Identity(NamedTuple):
     issuer: str
     subject: str
-
-
-def with_room_for(frames: int, call: Callable[[], object]) -> None:
-    """Make a call where the stack has room for some more frames only."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(len(inspect.stack(0)) + frames)
-    try:
-        call()
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 @each_alg
@@ -474,6 +460,35 @@ def test_without_an_active_key_nothing_is_sealed_and_tokens_still_open() -> None
     with pytest.raises(KeyringError, match="no active key"):
         sealed(pending)
     assert opened(pending, token).state == "s"
+
+
+class Failing:
+    """A source that has a ring until it is gone."""
+
+    gone = False
+
+    def current(self) -> Keyring:
+        if self.gone:
+            raise KeyringError("no ring any more") from OSError("disk")
+        return Keyring([key()])
+
+    reread = current
+
+
+def test_why_a_source_has_no_ring_stays_with_the_error_of_sealing() -> None:
+    source = Failing()
+    here = Statebox(source, audience="billing", on_event=lambda _: None)
+    source.gone = True
+    with pytest.raises(KeyringError) as caught:
+        here.seal("s", principal=None, request=None)
+    assert str(caught.value.__cause__) == "disk"
+
+
+def test_an_unsupported_state_hangs_on_no_error_below_it() -> None:
+    with pytest.raises(SealError) as caught:
+        sealed(box(), cast("Any", {"a": {1}}))
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
 
 
 @given(

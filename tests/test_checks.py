@@ -24,7 +24,7 @@ from statebox import (
 )
 from statebox.bindings import Principal
 from statebox.checks import check
-from statebox.claims import Fields, Layout, token_id
+from statebox.claims import Decoded, Fields, Layout, token_id
 from statebox.keyring import Keyring
 from statebox.sealer import Sealer
 from tests.samples import ALGORITHMS, NOW, REQUEST, Clock, box, key, maker, ring, secret, shown
@@ -130,15 +130,15 @@ class Lax:
     fields: Fields
     audience: bytes = b"billing"
 
-    def decode(self, _payload: bytes, _request: bytes | None) -> Fields:
-        return self.fields
+    def decode(self, _payload: bytes, _request: bytes | None) -> Decoded:
+        return self.fields, None, None, b"\xf6"
 
 
 @each_alg
 def test_8_a_flow_is_over_from_its_deadline_on_whatever_the_token_says(alg: str) -> None:
     """The shape has exp <= deadline, so that exp comes first; this check does not rely on it."""
     opened = Sealer(ring(alg)).open(maker(alg=alg).token(b""), NOW)
-    fields = (b"billing", NOW + 600, NOW, b"\x01" * 8, 1, NOW + 9, None, None, b"\xf6")
+    fields = (b"billing", NOW + 600, NOW, b"\x01" * 8, 1, NOW + 9)
     for now, over in ((NOW + 8.999, False), (NOW + 9, True), (NOW + 599, True)):
         layout = cast("Layout", Lax(fields))
         if over:
@@ -343,6 +343,16 @@ def test_a_clock_that_shows_no_time_opens_nothing_and_raises_nothing_else(
     # Of NaN nothing holds, so that the first of the comparisons decides.
     late = now > NOW
     assert isinstance(caught.value, ExpiredTokenError if late else FutureTokenError)
+
+
+def test_whatever_a_decoder_raises_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a frame of any other error stands the payload, for a reporter of errors to keep."""
+
+    def fault(_data: bytes) -> None:
+        raise IndexError
+
+    monkeypatch.setattr("statebox.checks.decode_state", fault)
+    assert isinstance(refusal(maker().token(claims())), MalformedTokenError)
 
 
 def test_bindings_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:

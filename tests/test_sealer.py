@@ -20,7 +20,6 @@ from statebox import (
     ExpiredKeyError,
     Key,
     Keyring,
-    KeyringError,
     MalformedTokenError,
     OpenError,
     RevokedKeyError,
@@ -448,8 +447,16 @@ class Broken(Swapped):
 
 def test_what_a_source_raises_is_not_taken_for_a_malformed_token() -> None:
     here = Sealer(Broken(Keyring([key("another")])))
-    with pytest.raises(KeyringError, match=r"reread\(\) raised a ValueError"):
+    with pytest.raises(ValueError, match="a bug of whoever"):
         here.open(token_of(), NOW)
+
+
+def test_a_frame_that_contradicts_its_header_makes_no_source_look_again() -> None:
+    source = Swapped(Keyring([key()]))
+    header = encode({1: independent.ALGS["A256GCM"], 4: b"key-1"})
+    with pytest.raises(MalformedTokenError):
+        Sealer(source).open(Maker("key-1", "HS256", secret("x"), header).token(PAYLOAD), NOW)
+    assert source.reread_count == 0
 
 
 def test_a_token_of_an_unknown_key_makes_a_source_look_again_once() -> None:

@@ -14,7 +14,7 @@ from statebox.cbor import MAX_DEPTH, head
 from statebox.state import State, UnsupportedValueError, decode_state, encode_state
 from tests.states import nested, states
 from tests.vectors import plain_cbor
-from tests.work import calls
+from tests.work import calls, with_room_for
 
 
 @given(state=states)
@@ -137,6 +137,16 @@ def test_a_state_of_10000_levels_is_refused_before_an_encoder_sees_it(kind: str)
     """cbor2 kills the interpreter on a list nested that deep."""
     with pytest.raises(UnsupportedValueError, match="more than 64 levels"):
         encode_state(nested(10_000, kind))
+
+
+def test_where_the_stack_has_no_room_for_64_levels_the_errors_are_the_same() -> None:
+    deepest = nested(MAX_DEPTH, "both")
+    encoded = encode_state(deepest)
+    with pytest.raises(UnsupportedValueError, match="no room"):
+        with_room_for(40, lambda: encode_state(deepest))
+    with pytest.raises(ValueError, match="no room"):
+        with_room_for(40, lambda: decode_state(encoded))
+    assert decode_state(encoded) == deepest
 
 
 def test_a_state_that_holds_itself_is_refused() -> None:

@@ -1,5 +1,6 @@
 """How much work a call is, in calls: a number that no busy machine changes."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -22,3 +23,13 @@ def calls(function: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return count
+
+
+def with_room_for(frames: int, call: Callable[[], object]) -> None:
+    """Make a call where the stack has room for some more frames only."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + frames)
+    try:
+        call()
+    finally:
+        sys.setrecursionlimit(limit)

@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 
 from statebox.cbor import read_head
 from statebox.claims import token_id
-from statebox.envelope import IV_BYTES, MAC_BYTES, PREFIX, TAG_BYTES, Frame, from_text, parse_frame
+from statebox.envelope import (
+    IV_BYTES,
+    MAC_BYTES,
+    PREFIX,
+    TAG_BYTES,
+    from_text,
+    protected_of,
+    start,
+)
 from statebox.errors import KeyringError
 from statebox.keys import require_kid
 
@@ -22,6 +30,20 @@ _ALGORITHMS: Final = {3: "A256GCM", 5: "HS256"}
 _SHORTEST: Final = 64  # characters; no token of statebox is shorter
 _ENCRYPT0: Final = b"\xd0\x83"
 _MAC0: Final = b"\xd1\x84"
+
+
+class Frame(NamedTuple):
+    """A message cut into its parts; nothing in it is authenticated.
+
+    Attributes:
+        encrypted: True for COSE_Encrypt0, False for COSE_Mac0.
+        protected: The protected header's bytes.
+        body: Ciphertext with its tag; or the payload.
+    """
+
+    encrypted: bool
+    protected: bytes
+    body: bytes
 
 
 class Header(NamedTuple):
@@ -95,11 +117,19 @@ def take_apart(token: str) -> Anatomy:
     except ValueError:
         return Anatomy(len(token), None, None, None, _text_problem(token), None)
     try:
-        frame = parse_frame(message)
+        frame = _parse_frame(message)
     except ValueError:
         header = _read_header(_protected(message))
         return Anatomy(len(token), message, None, header, None, _frame_problem(token, message))
     return Anatomy(len(token), message, frame, _read_header(frame.protected), None, None)
+
+
+def _parse_frame(message: bytes) -> Frame:
+    protected = protected_of(message)
+    encrypted = message.startswith(_ENCRYPT0)
+    at = len(start(protected, encrypted=encrypted)) + (IV_BYTES if encrypted else 0)
+    size, at = read_head(message, at, 0x40)
+    return Frame(encrypted, protected, message[at : at + size])
 
 
 def is_whole(token: str) -> bool:

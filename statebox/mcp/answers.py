@@ -36,8 +36,8 @@ def refuse(method: str, error: StateboxError) -> NoReturn:
 def never_opened() -> MalformedTokenError:
     """Make the error for a state that came by the name it has in Python, past who opens states."""
     return MalformedTokenError(
-        "the state came in request_state, which is never sealed",
-        hint="Somebody tries to hand a handler a state of their own; look who it is.",
+        "the params hold request_state, which nothing opens: on the wire it is requestState",
+        hint="A client that writes names as Python has them, or one that tries to hand over a state of its own: look who it is.",
     )
 
 

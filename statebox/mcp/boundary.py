@@ -156,7 +156,7 @@ class StateboxBoundary:
         # INVARIANT: what a client writes is no state until it was opened. There is no reason to send
         # this name but a reader that takes it for the other, as FastMCP does.
         if params.get("request_state") is not None:
-            self._refuse(never_opened(), None, this_round)
+            self._report_and_refuse(never_opened(), None, this_round)
         # A client can leave the member out at will, so null means no more than absence.
         token = params.get("requestState")
         if token is None:
@@ -189,20 +189,22 @@ class StateboxBoundary:
         try:
             answer = await once.begin(turn, this_round.request)
         except OpenError as error:
-            self._refuse(error, token, this_round)
+            self._report_and_refuse(error, token, this_round)
         return await once.finish(turn, go_on) if answer is None else answer.give()
 
-    def _refuse(self, error: OpenError, token: str | None, this_round: _Round) -> NoReturn:
+    def _report_and_refuse(
+        self, error: OpenError, token: str | None, this_round: _Round
+    ) -> NoReturn:
         on_event = self._box.on_event
         if on_event is not None:
-            on_event(report_rejected(error, self._box.clock(), token, this_round.known))
+            on_event(report_rejected(error, self._box.clock(), token, this_round.digestible))
         refuse(this_round.method, error)
 
     def _sealed(
         self, result: HandlerResult, this_round: _Round, turn: Continuation | SDKState | None
     ) -> HandlerResult:
         # The chain gives the wire's dict; a middleware that answers by itself may give another
-        # mapping or a model. Of a dict, `is_input_required` would say the same ten times as late.
+        # mapping or a model. `is_input_required` says the same of a dict, in ten times the time.
         if type(result) is dict:
             if result.get("resultType") != "input_required":
                 return result
@@ -222,13 +224,13 @@ class StateboxBoundary:
         try:
             # If it is not text after all, the box refuses it as malformed, like any other token.
             turn = self._box.open(token, principal=this_round.principal, request=this_round.request)
-            # A box of another program, with this ring and audience, may seal other states.
-            if not isinstance(turn.state, str):
-                error = MalformedTokenError("the state is not text", key_id=turn.key_id)
-                error.token_id = turn.token_id
-                raise error
         except StateboxError as error:  # a KeyringError of a live source as well: deny on error
             refuse(this_round.method, error)
+        # A box of another program, with this ring and audience, may seal other states.
+        if not isinstance(turn.state, str):
+            other = MalformedTokenError("the state is not text", key_id=turn.key_id)
+            other.token_id = turn.token_id
+            self._report_and_refuse(other, token, this_round)
         return turn
 
     async def _open_sdk(
@@ -275,7 +277,7 @@ class StateboxBoundary:
 class _Round:
     """What the states of one round are bound to: found once, for opening and sealing alike."""
 
-    __slots__ = ("_asked", "_binding", "_ctx", "_principal", "_problem", "known", "method")
+    __slots__ = ("_asked", "_binding", "_ctx", "_principal", "_problem", "digestible", "method")
 
     def __init__(self, ctx: ServerRequestContext[Any, Any], principal: PrincipalBinding) -> None:
         self.method = ctx.method
@@ -284,11 +286,11 @@ class _Round:
         self._principal: str | tuple[str, ...] | None = None
         self._asked = False
         self._problem = ""
-        self.known: Request | None = None
+        self.digestible: Request | None = None
         # INVARIANT: digested before any handler runs. A handler may change its arguments in place,
         # and a state belongs to the request that the client sent and will send again.
         try:
-            self.known = Request.from_params(ctx.method, ctx.params)
+            self.digestible = Request.from_params(ctx.method, ctx.params)
         except (TypeError, ValueError) as error:
             # No reason to refuse a call that carries no state: kept until one is to be bound.
             self._problem = str(error)
@@ -296,9 +298,9 @@ class _Round:
     @property
     def request(self) -> Request:
         """The request as the client sent it; raises a RequestError if nothing can be bound to it."""
-        if self.known is None:
+        if self.digestible is None:
             raise RequestError(self._problem, hint="The client's arguments cannot be digested.")
-        return self.known
+        return self.digestible
 
     @property
     def principal(self) -> str | tuple[str, ...] | None:

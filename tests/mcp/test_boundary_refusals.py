@@ -152,8 +152,8 @@ async def test_a_state_by_its_python_name_is_refused_whatever_comes_beside_it(
     forged = context(params | by_its_own[beside] | {"request_state": state}, method=method)
     record = await refusal(boundary, forged, caplog)
     assert record.getMessage() == (
-        f"requestState refused on {method}: malformed: the state came in request_state, which is "
-        "never sealed (kid=- flow=- token=-)"
+        f"requestState refused on {method}: malformed: the params hold request_state, which nothing "
+        "opens: on the wire it is requestState (kid=- flow=- token=-)"
     )
     handler = Handler()
     await boundary(context(params, method=method, state=token), handler)
@@ -188,6 +188,15 @@ async def test_a_state_that_is_not_text_is_refused_coming_in(
     assert code(record) == "malformed"
     assert record.__dict__["statebox_kid"] == turn.key_id
     assert record.__dict__["statebox_token"] == turn.token_id[:8]
+
+
+async def test_a_state_that_is_not_text_is_an_event_as_well(ring: Keyring, clock: Clock) -> None:
+    events: list[Event] = []
+    box = Statebox(ring, audience="billing", clock=clock, on_event=events.append)
+    token = box.seal({"step": "confirm"}, principal=None, request=CALL)
+    with pytest.raises(MCPError):
+        await StateboxBoundary(box)(context(state=token), Handler())
+    assert [type(event).__name__ for event in events] == ["Sealed", "Opened", "Rejected"]
 
 
 @pytest.mark.parametrize("state", [{"step": 1}, ["step"], 7, b"bytes"], ids=str)
