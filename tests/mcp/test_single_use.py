@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, ErrorData, InputRequiredResult, TextConten
 from statebox import GuardUnavailableError, Keyring, Request, Statebox
 from statebox.events import Event, GuardFailed, Opened, Recalled, Rejected, Sealed
 from statebox.mcp import StateboxBoundary
+from statebox.mcp.once import BoxVault
 from statebox.replay import MemoryGuard
 from tests.mcp.rounds import (
     CALL,
@@ -510,3 +511,13 @@ def test_an_option_that_needs_a_guard_is_refused_without_one(
     value: Any = {"single_use": bool, "remember": guard}[option]
     with pytest.raises(ValueError, match="need a guard="):
         StateboxBoundary(box, **{option: value})
+
+
+def test_an_answer_that_comes_after_the_end_of_its_state_is_kept_all_the_same(
+    box: Statebox, clock: Clock
+) -> None:
+    """A handler that took longer than its state lived has still been run, once."""
+    turn = box.open(box.seal(STATE, principal=None, request=CALL), principal=None, request=CALL)
+    clock.now = turn.expires_at + 5
+    vault = BoxVault(box)
+    assert vault.open(vault.seal("the answer", turn), turn) == "the answer"
