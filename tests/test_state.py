@@ -164,6 +164,10 @@ SECOND_ENCODINGS = {
     "text that ends within its head": "78",
     "longer text that ends within its head": "7901",
     "text in a longer form": "780161",
+    "text of 26 bytes that says 25": "7819" + "61" * 26,
+    "text of 26 bytes that says 27": "781b" + "61" * 26,
+    "text of 300 bytes that says 299": "79012b" + "61" * 300,
+    "text of 300 bytes that says 301": "79012d" + "61" * 300,
     "text of indefinite length": "7f6161ff",
     "text that is not UTF-8": "61ff",
     "text with an encoded surrogate": "63eda080",
@@ -187,6 +191,8 @@ SECOND_ENCODINGS = {
     "a map of indefinite length": "bf616101ff",
     "a list that ends early": "8201",
     "a list of 2^60 items": "9b1000000000000000",
+    "a list of 2^64 - 1 items": "9bffffffffffffffff",
+    "a map of 2^64 - 1 items": "bbffffffffffffffff",
     "text of 2^60 bytes": "7b1000000000000000",
     "a duplicate key": "a2616101616102",
     "a duplicate key of the same value": "a2616101616101",
@@ -221,6 +227,38 @@ SECOND_ENCODINGS = {
 def test_no_second_encoding_and_no_other_type_decodes(data: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - which one is the decoder's business
         decode_state(bytes.fromhex(data))
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("value", [0, 5, 23, 24, 255, 256, 65535, 65536, (1 << 32) - 1])
+def test_no_item_has_a_head_longer_than_needed_wherever_it_stands(width: int, value: int) -> None:
+    least = {1: 24, 2: 1 << 8, 4: 1 << 16, 8: 1 << 32}[width]
+    if value >= 1 << 8 * width:
+        return
+    heads = {
+        major: bytes([major << 5 | 23 + width.bit_length()]) + value.to_bytes(width, "big")
+        for major in range(6)
+    }
+    items = [heads[0], heads[1]]
+    if value < 300:
+        contents = (bytes(value), b"a" * value, b"\0" * value)
+        items += [
+            heads[major] + content for major, content in zip((2, 3, 4), contents, strict=True)
+        ]
+        items.append(heads[5] + b"".join(head(0, key) + b"\0" for key in range(value)))
+    for item in items:
+        for data in (item, b"\x81" + item, b"\xa1\x00" + item, b"\x82" + item + b"\x00"):
+            if value >= least:
+                assert encode_state(decode_state(data)) == data
+            else:
+                with pytest.raises(ValueError):  # noqa: PT011 - head or what follows a shorter one
+                    decode_state(data)
+    for key in (heads[0], heads[1], *([heads[3] + b"a" * value] if value < 300 else [])):
+        if value >= least:
+            assert encode_state(decode_state(b"\xa1" + key + b"\x00")) == b"\xa1" + key + b"\x00"
+        else:
+            with pytest.raises(ValueError):  # noqa: PT011
+                decode_state(b"\xa1" + key + b"\x00")
 
 
 def laughs(levels: int) -> bytes:
