@@ -119,6 +119,18 @@ class Request:
         return f"Request({self.method!r}, {self.target!r}, digest={self.digest.hex()})"
 
 
+def somebody(principal: Principal) -> Principal:
+    """Give a principal back, if it is one that a token can be sealed for.
+
+    Raises:
+        ValueError: It is empty, or all its parts are.
+    """
+    # An empty name is a user id that is missing by mistake; all of those would be one user.
+    if not principal or (type(principal) is not str and not any(principal)):
+        raise ValueError("the principal is empty; pass None to bind to nobody")
+    return principal
+
+
 def principal_cbor(principal: Principal) -> bytes:
     """Encode a principal as the CBOR array of its text parts.
 
@@ -234,7 +246,7 @@ def _number(number: float) -> bytes:
         return cbor2.dumps(int(number))
     if math.isfinite(number):
         return _FLOAT.pack(0xFB, number)
-    return _INFINITIES.get(number, _NAN)
+    return _INFINITIES.get(float(number), _NAN)
 
 
 def _utf8_item(text: str) -> bytes:

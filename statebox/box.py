@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self, Unpack, final
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, final
 
-from statebox.bindings import Principal, Request
+from statebox.bindings import Principal, Request, somebody
 from statebox.checks import check, request_cbor, require_open_flow
 from statebox.claims import FLOW_BYTES, TIME_LIMIT, Layout
 from statebox.continuation import Continuation
@@ -35,6 +35,9 @@ from statebox.state import Sealable, UnsupportedValueError, encode_state
 if TYPE_CHECKING:
     from statebox.events import Hook
     from statebox.sources import Source
+
+
+Failed = TypeVar("Failed", bound=SealError | KeyringError)
 
 
 @final
@@ -200,13 +203,15 @@ class Statebox:
         try:
             return self._seal(state, principal, request, after, ttl)
         except UnsupportedValueError as found:
-            message = f"{found.path} is {found.problem}"
-            error = SealError("unsupported_state", message, path=found.path)
-            self._report(error, after, request)
-            raise error from None
+            path, problem = found.path, found.problem
         except (SealError, KeyringError) as error:
             self._report(error, after, request)
             raise
+        # Raised where nothing is handled, so that the state does not hang on it by its context; and
+        # kept in no variable, so that this frame and it do not keep each other.
+        raise self._report(
+            SealError("unsupported_state", f"{path} is {problem}", path=path), after, request
+        )
 
     def _seal(
         self,
@@ -250,7 +255,7 @@ class Statebox:
             flow,
             round_,
             deadline,
-            None if principal is None else slot.principal_tag(_somebody(principal)),
+            None if principal is None else slot.principal_tag(somebody(principal)),
             None if request is None else request_cbor(request),
             encode_state(state),
         )
@@ -261,13 +266,12 @@ class Statebox:
             self._on_event(report_sealed(token, slot.key.kid, flow, round_, request))
         return token
 
-    def _report(
-        self, error: SealError | KeyringError, after: Continuation | None, request: Request | None
-    ) -> None:
+    def _report(self, error: Failed, after: Continuation | None, request: Request | None) -> Failed:
         if self._on_event is not None:
             from statebox.reports import report_seal_failed
 
             self._on_event(report_seal_failed(error, after, request))
+        return error
 
     def open(
         self, token: str, *, principal: Principal | None, request: Request | None
@@ -297,23 +301,18 @@ class Statebox:
                 principal,
                 request,
             )
-        except (OpenError, TypeError) as error:
+        except KeyringError:  # a source's own, before anything was decrypted
+            raise
+        except Exception as error:
+            # INVARIANT: nothing decrypted can be reached from it: the frames below hold the state.
+            error.__context__ = error.__traceback__ = None
             if self._on_event is not None and isinstance(error, OpenError):
                 from statebox.reports import report_rejected
 
                 self._on_event(report_rejected(error, now, token, request))
-            # INVARIANT: nothing decrypted can be reached from it: the frames below hold the state.
-            error.__context__ = None
-            raise error.with_traceback(None) from None
+            raise error from None
         if self._on_event is not None:
             from statebox.reports import report_opened
 
             self._on_event(report_opened(turn, now, token, request))
         return turn
-
-
-def _somebody(principal: Principal) -> Principal:
-    # An empty name is a user id that is missing by mistake; all of those would be one user.
-    if not principal or (type(principal) is not str and not any(principal)):
-        raise ValueError("the principal is empty; pass None to bind to nobody")
-    return principal

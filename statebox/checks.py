@@ -61,10 +61,11 @@ def check(
         fields, sealed_for, sealed_with, raw = layout.decode(payload, bound_to)
         audience, expires_at, issued_at, _, round_, deadline = fields
         state = decode_state(raw)
-    except Exception:  # noqa: BLE001 - deny on error: the frames of any other would show the payload
-        error = MalformedTokenError(
-            "the payload is not of the one allowed shape", key_id=slot.key.kid
-        )
+    except Exception as fault:  # noqa: BLE001 - deny on error, and name what should not occur
+        what = "is not of the one allowed shape"
+        if not isinstance(fault, ValueError):
+            what = f"made its decoder raise {type(fault).__name__}"
+        error = MalformedTokenError(f"the payload {what}", key_id=slot.key.kid)
         error.token_id = token_id(message)
         raise error from None
     # 7

@@ -44,6 +44,11 @@ class KeyringError(StateboxError):
     code = "keyring"
     default_hint = "Run `statebox keys check` on this keyring."
 
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        # Most are seen once, as the traceback of a server that does not start.
+        self.add_note(f"Hint: {self.hint}")
+
 
 class SealError(StateboxError):
     """A state was not sealed. Nothing was returned, and nothing is half done.

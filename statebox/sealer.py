@@ -48,7 +48,8 @@ DEFAULT_MAX_TOKEN_CHARS: Final = 65536
 # itself alone, so it speaks up early.
 MAX_USES: Final = 1 << 32
 WEARING: Final = 1 << 31
-_TAGS_KEPT: Final = 1024  # principals whose tag is remembered, for each key
+_TAGS_KEPT: Final = 1024  # principals whose tag is remembered, for each key ...
+_LONGEST_KEPT: Final = 256  # ... and the characters of the longest
 _SMALLEST_CAP: Final = 256  # characters; a bound token of the smallest state has about 180
 
 
@@ -88,7 +89,7 @@ class Slot:
         if self._principal is None:
             self._principal = principal_mac(self.key)
         tag = principal_tag(self._principal, principal)
-        if plain:
+        if plain and sum(map(len, principal)) <= _LONGEST_KEPT:
             if len(self._tags) >= _TAGS_KEPT:
                 self._tags.clear()
             self._tags[principal] = tag

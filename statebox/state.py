@@ -23,6 +23,7 @@ Sealable: TypeAlias = "State | dict[str, Any] | dict[int, Any] | dict[str | int,
 """The same for who seals: a `dict[str, int]` is no `dict[str | int, State]` to a type checker."""
 
 _PLAIN: Final = frozenset({str, int, bool, float, bytes, type(None)})
+_NOT_FINITE: Final = (b"\xf9\x7e\x00", b"\xf9\x7c\x00", b"\xf9\xfc\x00")
 _SHOWN: Final = 40  # characters of a key, in the path to a value
 
 
@@ -83,8 +84,9 @@ def encode_state(state: Sealable) -> bytes:
         except UnicodeEncodeError:
             _find_bad(value)
             raise
-        # INVARIANT: every number is finite. The encoder writes those that are not behind an f9.
-        if 0xF9 in data:
+        # INVARIANT: every number is finite. The encoder writes those that are not in three bytes
+        # each; wherever these stand, it takes a walk to tell whether they are numbers.
+        if 0xF9 in data and any(form in data for form in _NOT_FINITE):
             _find_bad(value)
     except RecursionError:  # a caller deep in its own stack has no room left for 64 levels
         raise UnsupportedValueError("too deep: the stack has no room for it") from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import multiprocessing
 import threading
 import traceback
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
@@ -488,7 +491,24 @@ def test_an_unsupported_state_hangs_on_no_error_below_it() -> None:
     with pytest.raises(SealError) as caught:
         sealed(box(), cast("Any", {"a": {1}}))
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+
+
+class Value:
+    """A value that no token carries, and that can be watched."""
+
+
+def test_a_state_that_was_not_sealed_is_let_go_with_its_error() -> None:
+    here, value = box(), Value()
+    watched = weakref.ref(value)
+    gc.disable()
+    try:
+        with contextlib.suppress(SealError):
+            sealed(here, cast("Any", {"a": value}))
+        del value
+        assert watched() is None, "only the garbage collector would find it"
+    finally:
+        gc.enable()
 
 
 @given(

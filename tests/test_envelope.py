@@ -269,6 +269,27 @@ ANY_BYTES = st.binary(max_size=80) | st.builds(
 )
 
 
+@each_alg
+@given(rest=st.binary(max_size=60), size=st.integers(0, 40), width=st.integers(0, 3))
+def test_the_frame_under_a_known_key_is_the_frame_under_any_key(
+    alg: str, rest: bytes, size: int, width: int
+) -> None:
+    """It is checked in two places: once for speed."""
+    here = envelope(alg)
+    before = start(protected_header("key-1", alg), encrypted=here.encrypted)
+    length = bytes([0x40 | size]) if width == 0 else bstr(bytes(size), 23 + width)[: -size or None]
+    for message in (before + rest, before + IV + length + rest, before + length + rest):
+        refused: list[bool] = []
+        for check in (here.open, protected_of):
+            try:
+                check(message)
+            except ValueError:
+                refused.append(True)
+            else:
+                refused.append(False)
+        assert refused[0] == refused[1]
+
+
 @given(message=ANY_BYTES)
 def test_any_bytes_are_cut_into_the_parts_that_they_are_the_one_encoding_of(
     message: bytes,

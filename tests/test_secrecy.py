@@ -33,12 +33,14 @@ from statebox import (
     Statebox,
     StateboxError,
 )
+from statebox.cbor import MAX_DEPTH
 from statebox.events import Event, log_event
 from statebox.jwk import key_from_jwk
 from statebox.keys import Revocation
 from tests.samples import ALGORITHMS, AUDIENCE, NOW, Clock
 from tests.vectors.forge import Maker, payload_of
 from tests.vectors.plain_cbor import Raw
+from tests.work import with_room_for
 
 SECRET = b"sentinel-secret-0123456789abcdef"
 STATE = "sentinel-state"
@@ -343,6 +345,31 @@ def test_of_a_refused_token_nothing_can_be_reached_from_the_error(
     assert not told(everything, STATE, PRINCIPAL, SECRET, "sentinel-argument")
     assert error.__cause__ is None
     assert error.__context__ is None
+
+
+@each_alg
+def test_where_the_stack_has_no_room_nothing_can_be_reached_from_the_error_either(alg: str) -> None:
+    """Wherever in opening the last frame is taken, what was decrypted by then is let go."""
+    here = a_box(alg)
+    token = here.seal(nested_state(), principal=PRINCIPAL, request=None)
+    ended = 0
+    for frames in range(1, 120):
+        try:
+            with_room_for(frames, partial(here.open, token, principal=None, request=None))
+        except Exception as error:  # noqa: BLE001 - whichever it is
+            ended += 1
+            shown = reachable(error, frames_of=LIBRARY)
+        else:
+            shown = ""
+        assert not told(shown, STATE)
+    assert ended > 10
+
+
+def nested_state() -> list[Any]:
+    state: list[Any] = [STATE]
+    for _ in range(MAX_DEPTH - 1):
+        state = [state]
+    return state
 
 
 def refusal_of(alg: str, case: str, hook: Callable[[Event], None] | None) -> StateboxError:
