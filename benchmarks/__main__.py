@@ -15,6 +15,7 @@ from benchmarks import comparisons, guards, processes, report, roundtrip, worker
 from benchmarks.measuring import Effort, interleave
 from benchmarks.rows import Row, Target
 
+ROUNDS: Final = 300
 RESULTS: Final = Path(__file__).parent / "results"
 README: Final = Path(__file__).parent.parent / "README.md"
 ROUND_TRIP: Final = Target("an MCP round trip over HTTP, over one with states in the clear", None)
@@ -50,30 +51,31 @@ EVERYTHING: Final[tuple[Callable[[Effort], Iterator[Row]], ...]] = (
 
 def main() -> None:
     """Measure, print and write."""
-    names = ", ".join(measure.__name__ for measure in EVERYTHING)
+    names = [measure.__name__ for measure in EVERYTHING]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round: does it run at all?")
-    parser.add_argument("--rounds", type=int, default=300, help="how many rounds (default: 300)")
-    parser.add_argument(
-        "--only", default="", metavar="NAME", help=f"one of {names}; writes nothing"
-    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default: {ROUNDS}")
+    parser.add_argument("--only", choices=names, metavar="NAME", help="one of " + ", ".join(names))
     parser.add_argument(
         "--into",
         type=Path,
-        default=RESULTS,
-        help="the folder for the results; the default also changes the table of README.md",
+        help="a folder for the results; without it, a whole run of all rounds writes "
+        f"{RESULTS.relative_to(README.parent)} and the table of README.md, any other nothing",
     )
     options = parser.parse_args()
+    if options.only and options.into:
+        parser.error("--only measures a part, and writes nothing")
     effort = Effort(rounds=1, span=1e-5) if options.quick else Effort(rounds=options.rounds)
     rows: list[Row] = []
     for measure in EVERYTHING:
-        if options.only in ("", measure.__name__):
+        if options.only in (None, measure.__name__):
             rows.extend(_told(measure(effort)))
     sys.stdout.write("\n" + report.table(rows))
-    if not options.only:
-        report.write(rows, options.into)
-        if options.into == RESULTS:
-            report.show(rows, README)
+    if options.into:
+        report.write(rows, options.into, effort.rounds)
+    elif not options.only and effort.rounds >= ROUNDS:
+        report.write(rows, RESULTS, effort.rounds)
+        report.show(rows, README)
 
 
 def _told(rows: Iterator[Row]) -> Iterator[Row]:

@@ -15,12 +15,16 @@ from matplotlib.figure import Figure
 
 from benchmarks.comparisons import BOUNDARY, CODEC, FLOOR, MAP_CHARS, PEERS, TEXT_CHARS
 from benchmarks.rows import Row, Target
+from statebox.keys import A256GCM
 
 OURS: Final = "#2a6f97"
 THEIRS: Final = "#a9b4be"
 LIMIT: Final = "#c1121f"
 COLORS: Final = ("#2a6f97", "#89c2d9", "#9c6644", "#ddb892")
-_STATE: Final = "small map"
+_MAPS: Final = (
+    ("small map", "a map of 90 bytes as JSON", "#7f8c97"),
+    ("nested map", "a nested map of 216 bytes", "#c3cad0"),
+)
 
 
 def draw(rows: Sequence[Row], folder: Path) -> None:
@@ -57,29 +61,35 @@ def _floor(rows: Sequence[Row]) -> Figure:
 
 def _peers(rows: Sequence[Row]) -> Figure:
     # How long a peer takes for what statebox does in one unit of time.
-    bars = [("statebox", 1.0, OURS)]
-    bars += [
-        ("MCP SDK boundary", 1 / row.reached.median, THEIRS)
-        for row in _of(rows, BOUNDARY)
-        if row.what == f"A256GCM, {_STATE}"
-    ]
-    bars += [
-        (
-            row.what.removesuffix(f", {_STATE}").partition(" over ")[2],
-            1 / row.reached.median,
-            THEIRS,
-        )
-        for row in (*_of(rows, CODEC), *_of(rows, PEERS))
-        if row.what.endswith(f", {_STATE}")
-    ]
-    return _bars(bars, "Time to seal and open, all bindings, x statebox's", "{:.1f}")
+    times: dict[str, dict[str, float]] = {}
+    for row in (*_of(rows, BOUNDARY), *_of(rows, CODEC), *_of(rows, PEERS)):
+        lead, _, state = row.what.rpartition(", ")
+        alg, _, peer = lead.partition(" over ")
+        if peer or alg == A256GCM:
+            times.setdefault(peer or "MCP SDK boundary", {})[state] = 1 / row.reached.median
+    figure, axes = _figure(height=0.9 + 0.36 * len(times))
+    for shift, (state, label, color) in zip((-0.2, 0.2), _MAPS, strict=True):
+        places = [place + shift for place in range(len(times))]
+        values = [by_state[state] for by_state in times.values()]
+        drawn = axes.barh(places, values, color=color, height=0.36, label=label)
+        axes.bar_label(drawn, labels=[f"{value:.1f}" for value in values], padding=3)
+    axes.axvline(1.0, color=OURS, linewidth=1.5)
+    axes.set_yticks(range(len(times)), list(times))
+    axes.invert_yaxis()
+    axes.set_title(
+        "Time to seal and open with all bindings; statebox in the same mode is 1", loc="left"
+    )
+    axes.xaxis.set_visible(False)
+    axes.legend(frameon=False, loc="upper right")
+    return figure
 
 
 def _characters(rows: Sequence[Row]) -> Figure:
     bars = [("MCP SDK", 100.0, THEIRS)]
     for target, kind in ((TEXT_CHARS, "as text"), (MAP_CHARS, "as a map")):
         bars += [(f"statebox, {kind}", row.reached.median * 100, OURS) for row in _of(rows, target)]
-    return _bars(bars, "Characters of a token for the same state and bindings, in %", "{:.0f}")
+    title = "Characters of a token, in %: a map of 90 bytes as JSON, all bindings"
+    return _bars(bars, title, "{:.0f}")
 
 
 def _bars(bars: Sequence[tuple[str, float, str]], title: str, form: str) -> Figure:

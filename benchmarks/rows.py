@@ -45,11 +45,6 @@ class Row:
         return None if at_most is None else self.reached.median <= at_most
 
 
-def exactly(value: float) -> Ratio:
-    """Give a ratio that was counted, not measured."""
-    return Ratio(value, value, value)
-
-
 def by_target(rows: Iterable[Row]) -> dict[Target, list[Row]]:
     """Group rows by their target, both in their order."""
     groups: dict[Target, list[Row]] = {}
