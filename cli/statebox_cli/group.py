@@ -1,7 +1,7 @@
 """The group of all commands: loads the one that is asked for, and ends every run in one way.
 
 Ends: data and exit code 0; or one error, written by `output.report`, and the exit code that
-product.md gives it. No traceback reaches a terminal: its lines could show what is secret.
+`output.EXIT_CODES` gives it. No traceback reaches a terminal: its lines could show what is secret.
 """
 
 from __future__ import annotations

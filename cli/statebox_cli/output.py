@@ -47,7 +47,9 @@ EXIT_CODES: Final = {
     "refused": 9,
     "replayed": 10,
 }
-"""The exit code of each error code (product.md); every other error is 1."""
+"""The exit code of each error code (README, "For scripts"); every other error is 1."""
+
+_EXTRAS: Final = {"mcp": "mcp,cli"}  # what brings a module that a command needs; else `all`
 
 _BLANK: Final = f"{__name__}.blank"  # in the map that all contexts of one run share
 
@@ -211,7 +213,7 @@ def problem_of(error: Exception) -> Problem:
         return Problem(
             "unexpected",
             f"{error.name} is not installed, and this command needs it",
-            "pip install 'statebox[all]'",
+            f"pip install 'statebox[{_EXTRAS.get(error.name or '', 'all')}]'",
         )
     if isinstance(error, OSError) and error.strerror:
         return Problem("unexpected", error.strerror, "The system refused; try again elsewhere.")

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+try:
+    from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+except ModuleNotFoundError as error:
+    # Of FastMCP alone: what FastMCP itself does not find, it names itself.
+    if (error.name or "").partition(".")[0] != "fastmcp":
+        raise
+    raise ImportError(
+        'statebox.mcp.fastmcp needs FastMCP 4: pip install "fastmcp>=4"', name="fastmcp"
+    ) from None
 from mcp_types.methods import INPUT_REQUIRED_METHODS
 
 from statebox.events import Hook

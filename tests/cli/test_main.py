@@ -60,6 +60,27 @@ def test_without_the_extra_one_line_says_what_to_install(module: str) -> None:
     ]
 
 
+def test_without_the_sdk_the_demo_names_the_extras_that_it_needs() -> None:
+    program = "import sys; sys.modules['mcp'] = None\nfrom statebox_cli.main import main; main()"
+    ran = spawn("demo", command=program)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        "statebox: mcp is not installed, and this command needs it",
+        "hint: pip install 'statebox[mcp,cli]'",
+    ]
+
+
+def test_without_fastmcp_its_middleware_says_what_to_install() -> None:
+    program = "import sys; sys.modules[{!r}] = None; import statebox.mcp.fastmcp"
+    for missing in ("fastmcp", "fastmcp.server.middleware"):
+        assert spawn(command=program.format(missing)).err.splitlines()[-1] == (
+            'ImportError: statebox.mcp.fastmcp needs FastMCP 4: pip install "fastmcp>=4"'
+        )
+    # What FastMCP itself does not find is another failure, and no reason to install FastMCP.
+    last = spawn(command=program.format("pydantic_settings")).err.splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: import of pydantic_settings")
+
+
 def test_a_part_of_the_command_itself_that_is_missing_is_not_blamed_on_an_extra() -> None:
     program = (
         "import sys; sys.modules['statebox_cli.group'] = None\n"
