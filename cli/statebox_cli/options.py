@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import click
@@ -71,7 +72,8 @@ def _seconds(text: str) -> float:
     return moment.timestamp()
 
 
-_AT_HELP: Final = "Judge as of then: ISO 8601 or seconds since 1970.  [default: now]"
+_AT_HELP: Final = "Judge as of then"
+_AT_FORMS: Final = "ISO 8601 or seconds since 1970.  [default: now]"
 
 
 def json_option(function: _F) -> _F:
@@ -124,12 +126,13 @@ def audience_option(*, required: bool) -> Callable[[_F], _F]:
     )
 
 
-def at_option(function: _F) -> _F:
+def at_option(function: _F, explained: str = _AT_HELP) -> _F:
     """Add `--at TIME`; the command gets `at: float | None`, for `moment`."""
-    return click.option("--at", type=point_in_time, metavar="TIME", help=_AT_HELP)(function)
+    help_text = f"{explained}: {_AT_FORMS}"
+    return click.option("--at", type=point_in_time, metavar="TIME", help=help_text)(function)
 
 
-def token_options(*, required: bool) -> Callable[[_F], _F]:
+def token_options(*, required: bool, at: str = _AT_HELP) -> Callable[[_F], _F]:
     """Add what a token is sealed or judged by: `--audience --principal --request --at`.
 
     The command gets `audience: str` (or None), `principal: tuple[str, ...]`, `request: str | None`
@@ -137,11 +140,12 @@ def token_options(*, required: bool) -> Callable[[_F], _F]:
 
     Args:
         required: Whether there has to be an audience.
+        at: What `--at` does, for its help.
     """
 
     def add(function: _F) -> _F:
         for option in (
-            at_option,
+            partial(at_option, explained=at),
             click.option(
                 "--request",
                 metavar="FILE",

@@ -180,3 +180,45 @@ def test_variables_stand_for_options(desk: Desk) -> None:
     assert run("inspect", "sb1." + "A" * 300, env=strict).code == 3
     elsewhere = run("open", "--audience", "refunds", stdin=token, env=environment)
     assert elsewhere.code == 7
+
+
+def test_a_line_stands_for_stdin_and_nothing_else_is_an_argument(desk: Desk) -> None:
+    ran = desk.seal('{"step": 1}', "-")
+    assert (ran.code, desk.open(ran.out).out) == (0, '{"step": 1}\n')
+    for arguments in (["SENTINEL"], ["-", "--state", desk.file("SENTINEL", "1")]):
+        ran = desk.seal("1", *arguments)
+        assert (ran.code, "SENTINEL" in ran.err) == (2, False)
+        assert ran.err.splitlines()[1] == "hint: give --state FILE, or - for stdin"
+    token = desk.file("token.txt", desk.seal("1").out)
+    assert desk.seal("2", "-", "--after", "-").code == 2
+    assert desk.seal("2", "-", "--after", token).code == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        ('{"a": 1,\n "b": SENTINEL}', ": line 2, column 7"),
+        ('"\\SENTINEL"', ": line 1, column 2"),
+        ("", ": line 1, column 1"),
+        ("[" * 200_000, ""),
+        ("1" * 5000, ""),
+    ],
+)
+def test_a_state_that_is_not_json_is_told_by_its_place_and_never_shown(
+    desk: Desk, state: str, where: str
+) -> None:
+    ran = desk.seal(state)
+    assert ran.code == 2
+    assert ran.err.splitlines()[0] == f"statebox: the state in - is not JSON{where}"
+    assert "SENTINEL" not in ran.err
+
+
+def test_a_state_that_is_no_text_is_told(desk: Desk) -> None:
+    given = ("--keyring", desk.ring, "--audience", "billing", "-")
+    ran = run("seal", *given, stdin=b'"\xff"')
+    assert ran.err.splitlines()[0] == "statebox: the state in - is not JSON: it is not UTF-8"
+
+
+def test_what_at_means_is_said_for_sealing_and_for_judging() -> None:
+    assert "Seal as if it were then" in run("seal", "--help").out
+    assert "Judge as of then" in run("open", "--help").out
