@@ -10,6 +10,7 @@ from statebox_cli import rotation
 from statebox_cli.keys_options import BLANK, Write, writes
 from statebox_cli.keys_writing import key_of, write
 from statebox_cli.output import Command, RefusedError
+from statebox_cli.times import both
 
 
 @click.command(cls=Command, blank=BLANK)
@@ -91,4 +92,18 @@ def prune(asked: Write) -> None:
     Expired ones a minute after their date; revoked ones once their last token
     would have expired, so that until then a token is refused as revoked.
     """
-    write(asked, lambda ring: rotation.pruned(ring, asked.now), question="Take them out?")
+
+    def plan(ring: Keyring) -> Keyring:
+        return rotation.pruned(ring, asked.now)
+
+    def waiting(ring: Keyring) -> list[str]:
+        """Say of each key that has ended and stays from when it can go."""
+        ended = [key for key in ring if ring.role(key, asked.now) in ("revoked", "expired")]
+        dates = [(key.kid, rotation.over_at(ring, key)) for key in ended]
+        return [
+            f"{kid} can be taken out from {both(date, asked.now)}"
+            for kid, date in dates
+            if date > asked.now
+        ]
+
+    write(asked, plan, question="Take them out?", besides=waiting)

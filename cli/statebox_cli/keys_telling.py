@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,13 @@ class UntoldError(StateboxError):
 
 
 def tell(
-    asked: Write, store: Store, before: Keyring | None, after: Keyring, *, written: bool
+    asked: Write,
+    store: Store,
+    before: Keyring | None,
+    after: Keyring,
+    *,
+    written: bool,
+    besides: Sequence[str] = (),
 ) -> None:
     """Print what became of a ring.
 
@@ -37,13 +43,14 @@ def tell(
         before: The ring as it was, if there was one.
         after: The ring as it is, or would be.
         written: Whether it was written.
+        besides: What else there is to say to a person, in lines.
 
     Raises:
         UntoldError: It was written, and cannot be printed.
     """
     if isinstance(store, PrintedStore) and not asked.dry_run:
         # Its stdout is the ring, to be stored; what there is to say goes beside it.
-        output.aside(_text(asked, before, after))
+        output.aside(_text(asked, before, after, besides))
         if written:
             output.note(f"{store.name} cannot be written to: the new ring is on stdout")
         else:
@@ -51,7 +58,7 @@ def tell(
         return
     with _said_as_written(store, written=written):
         data = described(asked, before, after) | {"written": written}
-        text = "" if asked.as_json else _text(asked, before, after)
+        text = "" if asked.as_json else _text(asked, before, after, besides)
         output.emit(data, text, as_json=asked.as_json)
     if asked.dry_run:
         output.note("nothing was written")
@@ -87,8 +94,8 @@ def described(asked: Write, before: Keyring | None, after: Keyring) -> dict[str,
     }
 
 
-def _text(asked: Write, before: Keyring | None, after: Keyring) -> str:
-    lines = changes(before, after, asked.now) or ["nothing to change"]
+def _text(asked: Write, before: Keyring | None, after: Keyring, besides: Sequence[str]) -> str:
+    lines = [*(changes(before, after, asked.now) or ["nothing to change"]), *besides]
     lines = [line for said in lines for line in textwrap.wrap(said, WIDTH, subsequent_indent="  ")]
     if asked.dry_run and before is not None:
         lines += ["", "BEFORE", ring_text(before, asked.now), "", "AFTER"]

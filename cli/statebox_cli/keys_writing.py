@@ -37,13 +37,20 @@ def key_of(ring: Keyring, kid: str) -> Key:
     return key
 
 
-def write(asked: Write, plan: Callable[[Keyring], Keyring], *, question: str | None = None) -> None:
+def write(
+    asked: Write,
+    plan: Callable[[Keyring], Keyring],
+    *,
+    question: str | None = None,
+    besides: Callable[[Keyring], list[str]] | None = None,
+) -> None:
     """Carry out one change of a ring, and print what became of it.
 
     Args:
         asked: What the person asked for.
         plan: Makes the new ring of the old one.
         question: What to ask before writing; None: nothing.
+        besides: What to say of the new ring besides what has changed, in lines.
 
     Raises:
         RefusedError: The change would reject live tokens.
@@ -73,7 +80,7 @@ def write(asked: Write, plan: Callable[[Keyring], Keyring], *, question: str | N
         return True
 
     before, after, written = change(store, planned, agree)
-    tell(asked, store, before, after, written=written)
+    tell(asked, store, before, after, written=written, besides=besides(after) if besides else [])
 
 
 def create(asked: Write, ring: Keyring) -> None:

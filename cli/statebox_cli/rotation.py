@@ -159,15 +159,16 @@ def pruned(ring: Keyring, now: float) -> Keyring:
     Raises:
         KeyringError: No key would be left.
     """
-    left = [key for key in ring if not _is_over(ring, key, now)]
+    left = [key for key in ring if over_at(ring, key) > now]
     return ring if len(left) == len(ring) else Keyring(left, max_ttl=ring.max_ttl)
 
 
-def _is_over(ring: Keyring, key: Key, now: float) -> bool:
+def over_at(ring: Keyring, key: Key) -> float:
+    """Tell from when a key can be pruned, in seconds since 1970; infinity: it has no end."""
     if key.revoked is not None:
         # Until then a refused token should say "revoked", not "unknown".
-        return key.revoked.revoked_at + ring.max_ttl + LEEWAY <= now
-    return end_of(key) + LEEWAY <= now
+        return key.revoked.revoked_at + ring.max_ttl + LEEWAY
+    return end_of(key) + LEEWAY
 
 
 def _predecessor(ring: Keyring, key: Key, now: float) -> Key | None:

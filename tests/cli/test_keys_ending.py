@@ -188,6 +188,29 @@ def test_prune_takes_out_what_has_ended(keys: Keys, path: Path) -> None:
     assert "nothing to change" in keys("prune").out
 
 
+def test_prune_says_from_when_what_has_ended_can_go(keys: Keys, path: Path, clock: Clock) -> None:
+    dead = key("dead", nbf=NOW - 4000, revoked=Revocation(NOW - 5))
+    put(path, key("ended", nbf=NOW - 9000, exp=NOW - 5), dead, ACTIVE)
+    ran = keys("prune", "--yes")
+    assert ran.out.splitlines()[:4] == [
+        "nothing to change",
+        "ended can be taken out from 2026-09-21 14:14:15Z, in 55 s",
+        "dead can be taken out from 2026-09-21 15:14:15Z, in 1 h",
+        "",
+    ]
+    clock.now += 55
+    ran = keys("prune", "--yes")
+    assert ran.out.splitlines()[:3] == [
+        "ended is taken out",
+        "dead can be taken out from 2026-09-21 15:14:15Z, in 1 h",
+        "",
+    ]
+    clock.now += 3599
+    assert keys("prune", "--yes").out.splitlines()[0] == "nothing to change"
+    clock.now += 1
+    assert keys("prune", "--yes").out.splitlines()[:2] == ["dead is taken out", ""]
+
+
 def test_prune_does_not_take_out_the_last_key(keys: Keys, path: Path) -> None:
     before = put(path, key("expired", exp=NOW - 60))
     assert keys("prune", "--yes").code == 8
