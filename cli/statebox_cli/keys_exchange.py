@@ -79,6 +79,7 @@ def import_keys(asked: Write, source: str, activate_in: int | None, alg: str | N
         return
 
     def plan(ring: Keyring) -> Keyring:
+        _require_news(ring, keys)
         if activate_in is not None:
             for jwk in keys:
                 nbf = free_start(ring, int(asked.now) + activate_in)
@@ -87,6 +88,23 @@ def import_keys(asked: Write, source: str, activate_in: int | None, alg: str | N
         return _joined(asked, ring, keys)
 
     write(asked, plan)
+
+
+def _require_news(ring: Keyring, jwks: list[dict[str, Any]]) -> None:
+    """Refuse keys that the ring has: they are a copy of it, put back while it is still there."""
+    given = [key_from_jwk(jwk) for jwk in jwks]
+    here = [key.kid for key in given if (own := ring.get(key.kid)) and own.same_secret(key)]
+    if len(here) == len(given):
+        raise KeyringError(
+            "the ring has these keys already",
+            hint="To restore a ring from its copy, move the one that is there away first.",
+        )
+    if here:
+        raise KeyringError(
+            f"the ring has {', '.join(here)} already",
+            hint="To restore a ring from its copy, move the one that is there away first; "
+            "to add the other keys, take these out of the copy.",
+        )
 
 
 def _joined(asked: Write, ring: Keyring, jwks: list[dict[str, Any]]) -> Keyring:

@@ -217,6 +217,22 @@ def test_a_key_that_is_there_already_is_refused(keys: Keys, path: Path) -> None:
     assert "have one secret" in keys("import", "-", stdin=same).err
 
 
+def test_a_copy_is_not_restored_into_the_ring_that_is_there(keys: Keys, path: Path) -> None:
+    before = put(path, key("one"), key("two", nbf=NOW - 5))
+    copy = keys("export", "--secrets", "--yes").out
+    for options in ([], ["--activate-in", "10m"]):
+        ran = keys("import", "-", *options, "--json", stdin=copy)
+        assert (ran.code, ran.json["written"], Keyring.load(path)) == (8, False, before)
+        assert ran.json["error"]["message"] == "the ring has these keys already"
+        assert "move the one that is there away first" in ran.json["error"]["hint"]
+    put(path, key("two", nbf=NOW - 5))
+    ran = keys("import", "-", stdin=copy)
+    assert (ran.code, ran.err.splitlines()[0]) == (8, "statebox: the ring has two already")
+    assert "take these out of the copy" in ran.err
+    put(path, key("two", "HS256", nbf=NOW - 5))
+    assert "two keys have the kid two" in keys("import", "-", stdin=copy).err
+
+
 def test_import_shows_beforehand_and_writes_nothing_then(keys: Keys, path: Path) -> None:
     assert keys("import", "-", "--dry-run", stdin=json.dumps(jwk())).code == 0
     assert not path.exists()
