@@ -188,7 +188,8 @@ def _age(ring: Keyring, now: float, limits: Limits) -> Finding:
     key = active(ring, now)
     if limits.max_age is None or key is None:
         return Finding("age", "skipped", "give --max-age" if key else "no key is active")
-    age = now - _begun(key)
+    # As `list` shows it. A key that was made here begins a minute before it was made.
+    age = now - (key.nbf if key.iat is None else key.iat)
     detail = f"{key.kid} is {span(age)} old, the limit is {span(limits.max_age)}"
     pending = next((other for other in ring if ring.role(other, now) == "pending"), None)
     if age <= limits.max_age:
@@ -207,7 +208,8 @@ def _successor(ring: Keyring, now: float, limits: Limits) -> Finding:
             return Finding("successor", "fail", detail, "refused")
     if active(ring, now) is None:
         return Finding("successor", "skipped", "no key is active")
-    return Finding("successor", "pass", f"some key seals at all times until {both(until, now)}")
+    detail = f"some key seals at all times for the next {span(limits.within)} (--within)"
+    return Finding("successor", "pass", detail)
 
 
 def _endings(ring: Keyring, now: float, limits: Limits) -> Finding:
@@ -254,4 +256,5 @@ def _gcm(ring: Keyring, now: float, limits: Limits) -> Finding:
             detail = f"{key.kid} reaches 2^32 seals {both(reached, now)}"
             return Finding("gcm", "fail", detail, "keyring")
         worst = max(worst, uses)
-    return Finding("gcm", "pass", f"at most {worst / GCM_BOUND:.2%} of 2^32 seals under one key")
+    detail = f"at most {worst / GCM_BOUND:.2%} of 2^32 seals under one key"
+    return Finding("gcm", "pass", f"{detail}, {span(limits.within)} from now")

@@ -58,6 +58,32 @@ def spans(ring: Keyring) -> tuple[Span, ...]:
     return tuple(map(Span, dates, ends, kids))
 
 
+@lru_cache(maxsize=4)
+def reigns(ring: Keyring) -> tuple[Span, ...]:
+    """Tell which key sealed when and will, by what is known of the past as well.
+
+    `spans` goes by the dates that replicas seal by, this by what happened: a key that was revoked
+    had sealed until then, and one whose nbf lies up to a minute before its iat, for clocks that
+    are behind, did not seal before it was made.
+    """
+
+    def seals(moment: float) -> str | None:
+        begun = [key for key in ring if _began(key) <= moment < _stopped(key)]
+        return begun[-1].kid if begun else None
+
+    dates = sorted({_began(key) for key in ring} | {_stopped(key) for key in ring} - {math.inf})
+    return tuple(map(Span, dates, [*dates[1:], math.inf], map(seals, dates)))
+
+
+def _began(key: Key) -> float:
+    backdated = key.iat is not None and key.nbf < key.iat <= key.nbf + LEEWAY
+    return key.nbf if key.iat is None or not backdated else key.iat
+
+
+def _stopped(key: Key) -> float:
+    return end_of(key) if key.revoked is None else min(end_of(key), key.revoked.revoked_at)
+
+
 def active(ring: Keyring, now: float) -> Key | None:
     """Find the key that seals at a time, or None."""
     try:
@@ -69,7 +95,10 @@ def active(ring: Keyring, now: float) -> Key | None:
 def sealing(ring: Keyring, key: Key) -> tuple[float, float] | None:
     """Tell from when and until when a key seals: infinity for no end, None for not at all."""
     own = [span for span in spans(ring) if span.kid == key.kid]
-    return (own[0].start, own[-1].end) if own else None
+    if not own:
+        return None
+    told = [span.end for span in reigns(ring) if span.kid == key.kid]
+    return own[0].start, told[-1] if told else own[-1].end
 
 
 def live_until(ring: Keyring, key: Key, now: float) -> float | None:
@@ -88,7 +117,7 @@ def live_until(ring: Keyring, key: Key, now: float) -> float | None:
     # On a replica whose clock is ahead, a pending key has perhaps begun.
     sealed = [
         min(span.end, now)
-        for span in spans(ring)
+        for span in (*spans(ring), *reigns(ring))
         if span.kid == key.kid and span.start <= now + LEEWAY
     ]
     until = max(sealed, default=-math.inf) + ring.max_ttl + LEEWAY

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statebox.keyring import Keyring
 from statebox.keys import Key
-from statebox_cli.keys_lifetimes import end_of, sealing, spans
+from statebox_cli.keys_lifetimes import end_of, reigns, sealing
 from statebox_cli.output import WIDTH, printable
 from statebox_cli.times import absolute, relative, span
 
@@ -178,7 +178,7 @@ def _timeline(ring: Keyring, now: float) -> Text:
     for key in ring:
         bar = [" "] * _BAR
         _fill(bar, column(-math.inf if key.iat is None else key.iat), column(_last(key)), opens)
-        for reign in spans(ring):
+        for reign in reigns(ring):
             if reign.kid == key.kid:
                 _fill(bar, column(reign.start), column(reign.end), seals)
         label = key.kid if len(key.kid) < _LABEL else f"{key.kid[: _LABEL - 3]}.."

@@ -11,7 +11,7 @@ from tests.cli.keys_commands import Keys, put
 from tests.cli.keys_commands import clock as clock  # noqa: PLC0414 - fixtures
 from tests.cli.keys_commands import keys as keys  # noqa: PLC0414
 from tests.cli.keys_commands import path as path  # noqa: PLC0414
-from tests.samples import DAY, NOW, key
+from tests.samples import DAY, NOW, Clock, key
 
 SOUND = (key("old", nbf=NOW - 9 * DAY, exp=NOW + 3000), key("now", nbf=NOW - 660))
 
@@ -29,6 +29,42 @@ def test_a_sound_ring_passes(keys: Keys, path: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("pass") == 8
     assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_what_is_said_of_the_time_ahead_names_how_far_that_is(keys: Keys, path: Path) -> None:
+    put(path, *SOUND)
+    out = keys("check", "--rate", "50/s", "--within", "2d").out
+    assert "some key seals at all times for the next 2 d (--within)\n" in out
+    assert "at most 0.20% of 2^32 seals under one key, 2 d from now\n" in out
+
+
+def test_check_and_list_tell_one_age_of_a_key_that_begins_before_it_was_made(
+    keys: Keys, path: Path, clock: Clock
+) -> None:
+    assert keys("init").code == 0
+    (it,) = Keyring.load(path)
+    assert (it.iat, it.nbf) == (NOW, NOW - 60)
+    clock.now += 5
+    assert f"{it.kid} is 5 s old" in keys("check", "--max-age", "5s").out
+    assert keys("list", "--json").json["keys"][0]["age"] == 5
+    assert keys("check", "--max-age", "5s").code == 0
+    assert keys("check", "--max-age", "4s").code == 8
+
+
+def test_a_revoked_key_is_reckoned_to_have_sealed_until_then(
+    keys: Keys, path: Path, clock: Clock
+) -> None:
+    """The one before it ended when that one took over, and its date is no minute too early."""
+    put(path, key("old", nbf=NOW - DAY, iat=NOW - DAY))
+    assert keys("rotate", "--activate-in", "0").code == 0
+    clock.now += 600
+    kid = Keyring.load(path).active(clock.now).kid
+    assert keys("revoke", kid, "--reason", "leaked", "--force", "--yes").code == 0
+    ran = keys("check")
+    assert (ran.code, ran.err) == (0, "")
+    old = Keyring.load(path).get("old")
+    assert old is not None
+    assert old.exp == NOW + 3660
 
 
 def test_what_was_not_asked_for_is_skipped(keys: Keys, path: Path) -> None:

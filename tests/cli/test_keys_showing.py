@@ -16,7 +16,7 @@ from tests.cli.keys_commands import COMMAND, Keys, put
 from tests.cli.keys_commands import clock as clock  # noqa: PLC0414 - fixtures
 from tests.cli.keys_commands import keys as keys  # noqa: PLC0414
 from tests.cli.keys_commands import path as path  # noqa: PLC0414
-from tests.samples import NOW, key
+from tests.samples import NOW, Clock, key
 
 RING = (
     key("dead", nbf=NOW - 90000, iat=NOW - 90000, revoked=Revocation(NOW - 7200, "in a gist")),
@@ -75,6 +75,24 @@ def test_no_line_is_wider_than_a_terminal(kid: str) -> None:
             Keyring([key(kid, revoked=Revocation(NOW, "a reason as long as a story " * 5))]),
         ):
             assert max(map(len, ring_text(ring, NOW).splitlines())) <= 80
+
+
+def test_a_key_seals_until_the_one_after_it_was_made_and_not_a_minute_less(
+    keys: Keys, path: Path, clock: Clock
+) -> None:
+    """A key that was made in an emergency begins a minute earlier, for clocks that are behind."""
+    put(path, key("old", nbf=NOW - 9000, iat=NOW - 9000))
+    assert keys("rotate", "--activate-in", "0").code == 0
+    kid = Keyring.load(path).active(NOW).kid
+    clock.now += 5
+    assert keys("revoke", kid, "--reason", "leaked", "--force", "--yes").code == 0
+    clock.now += 5
+    said = {one["kid"]: one for one in keys("list", "--json").json["keys"]}
+    assert (said["old"]["seals_until"], said[kid]["seals_until"]) == (NOW, None)
+    lines = keys("list").out.splitlines()
+    assert next(line for line in lines if line.startswith("old")).split()[1:8] == [
+        "verifying", "2", "h", "ended", "10", "s", "ago",
+    ]  # fmt: skip
 
 
 def timeline(ring: Keyring) -> dict[str, str]:

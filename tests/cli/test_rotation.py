@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from statebox import Key, Keyring
 from statebox.keys import Revocation
 from statebox_cli import rotation
-from statebox_cli.keys_lifetimes import active, live_until, losses, outage, sealing, spans
+from statebox_cli.keys_lifetimes import active, live_until, losses, outage, reigns, sealing, spans
 from tests.samples import DAY, NOW, key
 
 HOUR = 3600
@@ -219,6 +219,34 @@ def test_the_spans_of_a_ring_say_who_seals_when() -> None:
     )
     assert sealing(ring, of(ring, "a")) == (100, 400)
     assert sealing(ring, of(ring, "gone")) is None
+
+
+def test_the_reigns_of_a_ring_say_who_sealed_as_it_happened() -> None:
+    ring = rings(
+        key("a", nbf=1000, exp=9000),
+        key("gone", nbf=1500, revoked=Revocation(1600)),
+        key("never", nbf=1900, revoked=Revocation(1800)),
+        key("backdated", nbf=2000, iat=2060),
+        key("made-long-after", nbf=3000, iat=3061),
+    )
+    assert reigns(ring) == (
+        (1000, 1500, "a"),
+        (1500, 1600, "gone"),
+        (1600, 1800, "a"),
+        (1800, 1900, "a"),
+        (1900, 2060, "a"),
+        (2060, 3000, "backdated"),
+        (3000, 9000, "made-long-after"),
+        (9000, math.inf, "made-long-after"),
+    )
+    # When it begins is when a replica seals with it, however far its clock is behind.
+    assert sealing(ring, of(ring, "backdated")) == (2000, 3000)
+    assert sealing(ring, of(ring, "gone")) is None
+
+
+def test_a_token_can_have_been_sealed_until_the_next_key_was_made() -> None:
+    ring = rings(key("old"), key("new", nbf=NOW - 60, iat=NOW))
+    assert live_until(ring, of(ring, "old"), NOW) == NOW + HOUR + 60
 
 
 @pytest.mark.parametrize(
