@@ -115,6 +115,33 @@ def test_a_command_that_fails_leaves_the_ring_in_the_manager(
     assert (ran.returncode, (folder / "stored").read_text()) == (code, stored)
 
 
+def test_no_block_that_is_pasted_destroys_a_ring() -> None:
+    for steps in sections().values():
+        for step in steps:
+            assert not re.search(r"\brm\b|\bshred\b", step.command), step.command
+            assert "init" not in step.command or "--force" not in step.command, step.command
+
+
+def test_the_line_of_logging_shows_which_kids_were_read(folder: Path) -> None:
+    (line,) = re.findall(r"(?m)^logging\..*", RUNBOOK.read_text("utf-8"))
+    program = f"import logging\n{line}\nfrom statebox.sources import open_source\n"
+    program += "source = open_source('file:keyring.json')\n"
+    program += "from statebox.files import locked\n"
+    program += "with locked('keyring.json') as file: file.replace(open('other').read().encode())\n"
+    program += "source.reread()\n"
+    (folder / "other").write_text(Keyring([Key.generate(kid="new")]).to_json())
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment(),
+        check=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ran.stderr.startswith("INFO:statebox.sources:")
+    assert ran.stderr.endswith("gave keys new\n")
+
+
 def test_no_recipe_pipes_a_ring_into_the_place_it_came_from() -> None:
     page = RUNBOOK.read_text("utf-8")
     for block in re.findall(r"(?ms)^ *```(?:sh|console)\n(.*?)^ *```", page):
