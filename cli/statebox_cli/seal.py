@@ -35,7 +35,7 @@ Examples:
 @click.argument("stdin", required=False, metavar="[-]")
 @options.keyring_option(required=True)
 @options.token_options(
-    required=True, at="Seal as if it were then: the key of that time, a token issued then"
+    required=True, at="Seal as if it were then, with the key and the dates of that time"
 )
 @click.option("--state", metavar="FILE", help="The state, as JSON.  [default: stdin]")
 @click.option("--after", metavar="FILE", help="The token whose flow goes on; - is stdin.")
