@@ -138,7 +138,7 @@ async def test_behind_the_boundary_no_server_is_given_a_state_by_its_python_name
         named = await call(client, requestState=sealed, inputResponses=NAME)
     assert told["error"] == beside["error"] == REFUSED
     assert named["result"]["resultType"] == "input_required"
-    assert caplog.text.count("the state came in request_state") == 2
+    assert caplog.text.count("the params hold request_state") == 2
     assert "Mallory" not in caplog.text
 
 
