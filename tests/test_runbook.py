@@ -122,9 +122,9 @@ def test_no_block_that_is_pasted_destroys_a_ring() -> None:
             assert "init" not in step.command or "--force" not in step.command, step.command
 
 
-def test_the_line_of_logging_shows_which_kids_were_read(folder: Path) -> None:
-    (line,) = re.findall(r"(?m)^logging\..*", RUNBOOK.read_text("utf-8"))
-    program = f"import logging\n{line}\nfrom statebox.sources import open_source\n"
+def test_the_lines_of_logging_show_which_kids_were_read(folder: Path) -> None:
+    lines = "\n".join(re.findall(r"(?m)^logging\..*", RUNBOOK.read_text("utf-8")))
+    program = f"import logging\n{lines}\nfrom statebox.sources import open_source\n"
     program += "source = open_source('file:keyring.json')\n"
     program += "from statebox.files import locked\n"
     program += "with locked('keyring.json') as file: file.replace(open('other').read().encode())\n"
