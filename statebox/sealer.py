@@ -166,7 +166,7 @@ class Sealer:
 
     def ring(self) -> Keyring:
         """Give the ring in use now."""
-        return self._look().ring
+        return self._table.ring if self._source is None else self._source.current()
 
     def active(self, now: float) -> Slot:
         """Give the key that seals at a time.
@@ -174,7 +174,10 @@ class Sealer:
         Raises:
             KeyringError: The ring has no active key.
         """
-        table = self._table if self._source is None else self._look()
+        # Read once: another thread may put the table of an older ring there in between.
+        table = self._table
+        if self._source is not None and (ring := self._source.current()) is not table.ring:
+            table = self._replace(ring)
         # Roles only change at a date in the ring, so an answer holds until the next one. It is
         # one tuple, so that a thread never reads the dates of one answer with the key of another.
         since, until, slot = table.active
@@ -231,7 +234,9 @@ class Sealer:
             raise TokenTooLargeError(
                 f"the token has {len(token)} characters, the cap is {self._max_chars}"
             )
-        table = self._table if self._source is None else self._look()
+        table = self._table
+        if self._source is not None and (ring := self._source.current()) is not table.ring:
+            table = self._replace(ring)
         # 2 and 3: the text form, the header, the frame.
         try:
             message = from_text(token)
@@ -279,14 +284,6 @@ class Sealer:
         if key.revoked is not None:
             raise RevokedKeyError("the token's key was revoked", key_id=key.kid)
         raise ExpiredKeyError("the token's key has expired", key_id=key.kid)
-
-    def _look(self) -> _Table:
-        # Read once: another thread may put the table of an older ring there in between.
-        table = self._table
-        if self._source is None:
-            return table
-        ring = self._source.current()
-        return table if table.ring is ring else self._replace(ring)
 
     def _find(self, message: bytes, table: _Table) -> Slot:
         slot = table.slots.get(start_of(message)) if table.mixed else None
