@@ -19,6 +19,7 @@ from tests.work import calls, with_room_for
 
 @given(state=states)
 @example(state=-0.0)
+@example(state=[1.7976931348623157e308, -1.7976931348623157e308, 5e-324])
 @example(state={"b": 1, "a": 2, 1: 3, "": 4})
 @example(state={1: None, "1": None, -1: None, 1 << 64: None, -1 - (1 << 64): None})
 def test_any_state_is_encoded_as_the_format_page_says_and_comes_back_the_same(state: State) -> None:
