@@ -37,7 +37,7 @@ mutants: $(TOOLS) ## break each guard of the core in turn: some test has to noti
 
 fuzz: EXAMPLES ?= 20000
 fuzz: $(TOOLS) ## hostile bytes and calls, for longer with EXAMPLES=1000000
-	EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/fuzz --hypothesis-profile=fuzz -n auto -o faulthandler_timeout=0
+	EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/fuzz --hypothesis-profile=fuzz -o faulthandler_timeout=0
 
 bench: $(TOOLS) ## speed and size beside the bare primitives and other libraries
 	$(BIN)/python -m benchmarks
