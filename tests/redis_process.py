@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,10 @@ class RedisProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, *options: str) -> None:
-        """Start the server, and wait until it answers."""
+        """Start the server, and wait until it answers and the second of its start is over.
+
+        For that second no guard vouches: the Redis may have been another one at its beginning.
+        """
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--repl-diskless-sync-delay", "0"]  # a replica need not wait for another one
         process = subprocess.Popen(
@@ -38,6 +42,7 @@ class RedisProcess:
         assert process.stdout is not None
         if not any("Ready to accept connections" in line for line in process.stdout):
             raise OSError("redis-server ended at once")
+        time.sleep(1 - time.time() % 1)
 
     def signal(self, number: signal.Signals) -> None:
         """Send the server a signal."""

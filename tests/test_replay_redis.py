@@ -145,6 +145,21 @@ async def test_without_a_redis_tokens_are_refused_until_it_is_there(
     assert await answer(a_guard, "a", NOW) is True
 
 
+async def test_what_was_sealed_in_the_second_of_its_start_a_redis_does_not_vouch_for(
+    redis: RedisProcess,
+) -> None:
+    """It may have been spent in another Redis by then, which had the same address."""
+    redis.kill()
+    started = int(time.time())
+    redis.start(*FORGETFUL)
+    now = int(time.time())
+    a_guard = RedisGuard(redis.url, prefix="second:")
+    with pytest.raises(GuardUnavailableError):
+        await a_guard.consume("a", now + 600, started)
+    assert await a_guard.consume("b", now + 600, now) is True
+    await a_guard.aclose()
+
+
 async def test_a_redis_that_was_killed_with_its_memory_makes_no_second_winner(
     redis: RedisProcess, guard: Make
 ) -> None:

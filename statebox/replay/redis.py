@@ -26,8 +26,8 @@ _T = TypeVar("_T")
 # anew: restarts without the last writes, a replica that took over, and keys dropped to make room all
 # show there. If there is no such record, the guard that asks may know the Redis from before, or be
 # older than it, and then it may have been emptied; or the Redis is new, and its memory begins with
-# the process. Redis tells that moment in whole seconds, as a token tells when it was sealed: it
-# vouches for all of that second, or a fresh Redis would refuse the flows that begin with it.
+# the process. Redis tells that moment in whole seconds, as a token tells when it was sealed. It may
+# have been at the end of that second, so the memory vouches for tokens of the next one at first.
 #
 # KEYS: the id; the record. ARGV: seconds to keep the id; the token's age in seconds; whether that
 # age is certain; seconds to distrust clocks by; the state that this guard saw last; whether
@@ -49,7 +49,7 @@ if record[1] ~= state then
   local restarted = always_first and record[1] and string.sub(record[1], 1, #run) ~= run
   local start = clock[1] - string.match(server, 'uptime_in_seconds:(%d+)')
   if always_first and not record[1] and ARGV[5] == '' and now - ARGV[8] >= start then
-    since, lost = start - 0.5, '0'
+    since, lost = start + 0.5, '0'
   elseif not (restarted and ARGV[6] == '1') then
     since, lost = now, '1'
   end
