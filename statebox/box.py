@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from statebox.sources import Source
 
 
-Failed = TypeVar("Failed", bound=SealError | KeyringError)
+_Failed = TypeVar("_Failed", bound=SealError | KeyringError)
 
 
 @final
@@ -266,7 +266,9 @@ class Statebox:
             self._on_event(report_sealed(token, slot.key.kid, flow, round_, request))
         return token
 
-    def _report(self, error: Failed, after: Continuation | None, request: Request | None) -> Failed:
+    def _report(
+        self, error: _Failed, after: Continuation | None, request: Request | None
+    ) -> _Failed:
         if self._on_event is not None:
             from statebox.reports import report_seal_failed
 

@@ -134,8 +134,6 @@ class Layout:
                 head(0, round_),
                 head(0, deadline),
             )
-        if principal is None and request is None:
-            return b"".join((block, _BOUND_TO_NOTHING, state))
         bound_to = _NULL if principal is None else _BINDING + principal
         return b"".join((block, bound_to, request or _NULL, state))
 

@@ -28,8 +28,8 @@ _ENCRYPT0: Final = b"\xd0\x83"
 _MAC0: Final = b"\xd1\x84"
 _IV_HEADER: Final = b"\xa1\x05\x4c"  # {5: iv of 12 bytes}
 _NO_HEADER: Final = b"\xa0"
-_MAC_HEAD: Final = b"\x58\x20"  # a byte string of 32 ...
-_MAC_ITEM: Final = 34  # ... and of how many bytes it is with them
+_MAC_HEAD: Final = b"\x58\x20"  # a byte string of 32
+_MAC_ITEM: Final = len(_MAC_HEAD) + MAC_BYTES
 _NO_MAC: Final = "no tag of 32 bytes"
 _COSE_ALG: Final = {A256GCM: 3, "HS256": 5}
 
